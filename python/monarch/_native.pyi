@@ -1,0 +1,198 @@
+"""The native half of Monarch: processes, links, mailboxes and replies.
+
+Private. Knows bytes, identities and descriptors, never Python objects other than those. Everything that blocks
+releases the interpreter lock; a blocking call on the main thread runs Python's signal handlers within 100 ms.
+
+In a forked child every function raises `RuntimeError`: the runtime's threads do not survive a fork.
+"""
+
+from collections.abc import Buffer, Sequence
+from typing import Final, final
+
+__version__: Final[str]
+
+STATUS_CALL: Final[int]  # a request on its way to an actor
+STATUS_VALUE: Final[int]  # an answer: the result
+STATUS_ERROR: Final[int]  # an answer: an exception
+STATUS_DEAD: Final[int]  # an answer made by the runtime: the actor or its process is gone
+STATUS_CANCEL: Final[int]  # the caller of `Message.call_id` no longer wants its answer
+STATUS_DEATH: Final[int]  # on the process mailbox: a process of this host ended (see `Message.death`)
+
+PROCESS_ACTOR: Final[bytes]  # the 16-byte id under which every process serves requests to itself
+
+def build_info() -> dict[str, str]:
+    """`version`, `gpu_platform` (cuda, rocm or none), `tensor_engine` ("1" or "0"), `platform` (linux or portable)."""
+
+def new_id() -> bytes:
+    """16 random bytes from the kernel."""
+
+@final
+class Death:
+    """Why a process or an actor cannot answer."""
+
+    @property
+    def mesh(self) -> bytes: ...  # process mesh, 16 bytes
+    @property
+    def rank(self) -> int: ...  # rank in that mesh
+    @property
+    def name(self) -> str: ...  # label of the process mesh
+    @property
+    def host(self) -> str: ...
+    @property
+    def pid(self) -> int: ...  # 0 where it never started
+    @property
+    def kind(self) -> str: ...  # "exit", "signal", "stopped", "launch", "lost", "actor"
+    @property
+    def exit_code(self) -> int | None: ...
+    @property
+    def signal(self) -> int | None: ...
+    @property
+    def reason(self) -> str: ...  # one sentence for a person
+    @property
+    def detail(self) -> bytes: ...  # kind "actor": what `Mailbox.close` was given; else empty
+
+@final
+class Message:
+    """One received message: a request, or an answer to one. Immutable."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def descriptor(self) -> bytes: ...  # what the sender says about the payload; the same object content for all ranks of a cast
+    @property
+    def payload(self) -> bytes: ...  # the pickle stream
+    @property
+    def buffers(self) -> list[bytearray]: ...  # out-of-band buffers, the receiver's own
+    @property
+    def rank(self) -> int: ...  # request: position in the view as addressed; answer: position of who answers
+    @property
+    def sender(self) -> tuple[bytes, int, bytes]: ...  # process mesh, rank, actor
+    @property
+    def call_id(self) -> tuple[bytes, int, int]: ...  # identifies the call, the same in its STATUS_CANCEL
+    @property
+    def expects_reply(self) -> bool: ...
+    @property
+    def death(self) -> Death | None: ...
+    def reply(self, status: int, payload: bytes, buffers: Sequence[Buffer] = ()) -> None:
+        """Answer. Only the first answer counts; without anybody waiting it does nothing.
+
+        A request that is dropped unanswered is answered with STATUS_DEAD by the runtime.
+        """
+
+@final
+class Notifier:
+    """Wakes one Python thread or event loop for many events: a descriptor that is readable while tokens wait."""
+
+    def __init__(self) -> None: ...
+    def fileno(self) -> int: ...
+    def drain(self) -> list[int]:
+        """The tokens queued since the last call; never blocks; makes the descriptor unreadable."""
+    def wait(self, timeout: float | None = None) -> list[int]:
+        """Block until there are tokens (or `timeout` seconds passed: empty list), then drain."""
+    def push(self, token: int) -> None:
+        """Queue a token from Python."""
+
+@final
+class Mailbox:
+    """Queue of requests for one actor of this process."""
+
+    def recv(self, timeout: float | None = None) -> Message | None:
+        """The next message; None when closed, or when `timeout` seconds passed."""
+    def drain(self) -> list[Message]:
+        """All messages that wait; never blocks."""
+    def notify(self, notifier: Notifier, token: int) -> None:
+        """From now on push `token` whenever a message arrives in the empty queue (and at once if it is not empty)."""
+    @property
+    def closed(self) -> bool: ...
+    def close(self, kind: str, reason: str, detail: bytes = b"") -> None:
+        """End the actor ("actor" or "stopped"): queued requests and later ones are answered with STATUS_DEAD."""
+
+@final
+class Replies:
+    """The answers to one call, in order of arrival.
+
+    When a target is dead its place is taken by a STATUS_DEAD message. "Ready for `count`" means: `count` answers
+    are here, or the call fails fast and a STATUS_DEAD one is among them.
+    """
+
+    def __init__(self, expected: int = 1) -> None:
+        """Made by `Targets`; by hand it stands for an event that Python completes with `complete`."""
+    @property
+    def expected(self) -> int: ...
+    @property
+    def arrived(self) -> int: ...
+    def message(self, index: int) -> Message: ...
+    def ready(self, count: int) -> bool: ...
+    def wait(self, count: int, timeout: float | None = None) -> bool:
+        """Block until ready for `count`; False when `timeout` seconds passed first."""
+    def notify(self, count: int, notifier: Notifier, token: int) -> None:
+        """Push `token` once when ready for `count` (at once if it is)."""
+    def cancel(self) -> None:
+        """Tell the targets that have not answered (they get STATUS_CANCEL); later answers are dropped."""
+    def complete(self) -> None:
+        """Only for one made by hand: be ready."""
+    def pending(self) -> list[int]:
+        """Positions that have not answered."""
+
+@final
+class Targets:
+    """Members of an actor mesh, in the order of a view: the compiled form of "whom to send to"."""
+
+    def __init__(self, runtime: Runtime, mesh: bytes, ranks: Sequence[int], actor: bytes) -> None:
+        """`ranks` are those of the root process mesh `mesh`; `actor` is the id of the actor mesh."""
+    def __len__(self) -> int: ...
+    def call(
+        self, sender: bytes, descriptor: bytes, payload: bytes, buffers: Sequence[Buffer] = (), *, fail_fast: bool = True
+    ) -> Replies:
+        """Send to all. With `fail_fast` the answer of a dead member makes the call ready at once."""
+    def call_at(self, index: int, sender: bytes, descriptor: bytes, payload: bytes, buffers: Sequence[Buffer] = ()) -> Replies:
+        """Send to one."""
+    def cast(self, sender: bytes, descriptor: bytes, payload: bytes, buffers: Sequence[Buffer] = ()) -> None:
+        """Send to all, wanting no answer. Dead members are skipped."""
+    def deaths(self) -> list[tuple[int, Death]]:
+        """Positions whose process is known to be dead."""
+
+@final
+class Runtime:
+    """The runtime of this process: its links, mailboxes and, in a client, the host's agent. One per process."""
+
+    @staticmethod
+    def start_client(keeper_command: Sequence[str], host: str) -> Runtime:
+        """Become a client: start the keeper (program and arguments) and the agent of this host."""
+    @staticmethod
+    def start_worker(control_fd: int) -> Runtime:
+        """Become a worker: take over the control socket and wait for the welcome."""
+    @property
+    def mesh(self) -> bytes: ...  # id of the process mesh that this process belongs to
+    @property
+    def rank(self) -> int: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def welcome(self) -> bytes: ...  # worker: what `spawn_procs` was given; client: empty
+    @property
+    def process_mailbox(self) -> Mailbox:
+        """Requests to this process, STATUS_DEATH notices, and None once the process should end."""
+    def mailbox(self, actor: bytes) -> Mailbox:
+        """Open the mailbox of an actor; what was sent to it before it was opened is in it already."""
+    def spawn_procs(
+        self, mesh: bytes, name: str, count: int, owner: bytes, program: str, arguments: Sequence[str],
+        environment: Sequence[tuple[str, str]], directory: str, welcome: bytes,
+    ) -> None:
+        """Start `count` processes as process mesh `mesh`, owned by actor `owner` of this process.
+
+        Returns at once; they can be sent to at once. In the client raises `OSError`/`RuntimeError` where a limit is
+        in the way; elsewhere, and for a failure to start, calls to the members fail with a Death of kind "launch".
+        """
+    def stop_procs(self, mesh: bytes, reason: str, grace_s: float) -> Replies:
+        """Let the processes of `mesh` end, kill those that live after `grace_s` seconds; ready when all are gone."""
+    def kill_proc(self, mesh: bytes, rank: int, signal: int) -> None: ...
+    def pids(self, mesh: bytes) -> list[int]:
+        """Client only: process ids by rank, 0 where not started."""
+    def shutdown(self, grace_s: float) -> None:
+        """End all processes of this host's agent and the keeper; waits for that. Idempotent. Worker: closes links."""
+    @property
+    def closed(self) -> bool: ...
+
+def run_keeper(socket_fd: int) -> int:
+    """The whole life of a keeper process; returns its exit status."""
