@@ -1,0 +1,100 @@
+//! Identities. They never carry a readable label, so two things that were named alike are still two things.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A process mesh: 128 random bits, drawn by whoever creates it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MeshId(pub [u8; 16]);
+
+/// An actor mesh: 128 random bits, the same in every process that has a member.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ActorId(pub [u8; 16]);
+
+/// One process: its place in a mesh, and which of the processes that held this place.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProcId {
+    /// The mesh that the process belongs to.
+    pub mesh: MeshId,
+    /// The place in that mesh, row-major.
+    pub rank: u32,
+    /// How many processes held this place before. A receiver refuses frames for another generation.
+    pub generation: u32,
+}
+
+/// Where the answers to one call are collected.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct PortId {
+    /// The process that made the call.
+    pub proc: ProcId,
+    /// Unique in that process; never used twice.
+    pub index: u64,
+}
+
+/// Under this id every process answers requests to itself.
+pub const PROCESS_ACTOR: ActorId = ActorId([0; 16]);
+
+impl MeshId {
+    /// A new identity from the kernel's generator, which a fork does not copy.
+    pub fn random() -> Result<Self, getrandom::Error> {
+        random_bytes().map(Self)
+    }
+}
+
+impl ProcId {
+    /// The first process at a place.
+    pub fn first(mesh: MeshId, rank: u32) -> Self {
+        Self { mesh, rank, generation: 0 }
+    }
+}
+
+/// 16 bytes from the kernel's generator.
+pub fn random_bytes() -> Result<[u8; 16], getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn write_hex(bytes: &[u8; 16], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    bytes.iter().take(6).try_for_each(|byte| write!(f, "{byte:02x}"))
+}
+
+impl fmt::Debug for MeshId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_hex(&self.0, f)
+    }
+}
+
+impl fmt::Debug for ActorId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_hex(&self.0, f)
+    }
+}
+
+impl fmt::Debug for ProcId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}[{}]", self.mesh, self.rank)?;
+        if self.generation > 0 {
+            write!(f, "#{}", self.generation)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_random_meshes_differ() {
+        assert_ne!(MeshId::random().unwrap(), MeshId::random().unwrap());
+    }
+
+    #[test]
+    fn another_generation_is_another_process() {
+        let mesh = MeshId([7; 16]);
+        let old = ProcId::first(mesh, 3);
+        assert_ne!(old, ProcId { generation: 1, ..old });
+    }
+}

@@ -1,0 +1,74 @@
+//! What the agent and its keeper say to each other, as headers of frames on one socket.
+
+use serde::{Deserialize, Serialize};
+
+/// From the agent to its keeper.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Start a process. Its control socket travels with the frame and becomes descriptor 3 of the process.
+    Launch(Launch),
+    /// Send a signal to the process group of a launched process; nothing happens if it has ended.
+    Signal {
+        /// Which launch.
+        launch: u64,
+        /// Signal number.
+        signal: i32,
+    },
+    /// End everything that still lives: SIGTERM, after `grace_ms` SIGKILL; then exit.
+    Shutdown {
+        /// How long processes may take to end by themselves.
+        grace_ms: u64,
+    },
+}
+
+/// How to start one process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// Chosen by the agent, unique for this keeper.
+    pub launch: u64,
+    /// The program's path.
+    pub program: String,
+    /// Its arguments, without the program's name.
+    pub arguments: Vec<String>,
+    /// Its whole environment.
+    pub environment: Vec<(String, String)>,
+    /// Its working directory.
+    pub directory: String,
+}
+
+/// From the keeper to its agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// A process runs.
+    Started {
+        /// Which launch.
+        launch: u64,
+        /// Its process id.
+        pid: i32,
+    },
+    /// A process could not be started.
+    Failed {
+        /// Which launch.
+        launch: u64,
+        /// The verb and the cause, for a person.
+        error: String,
+    },
+    /// A process ended; what it left behind has been ended too.
+    Exited {
+        /// Which launch.
+        launch: u64,
+        /// Its process id.
+        pid: i32,
+        /// How.
+        status: ExitStatus,
+    },
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExitStatus {
+    /// It returned this code.
+    Code(i32),
+    /// A signal ended it.
+    Signal(i32),
+}

@@ -1,0 +1,25 @@
+//! The actor runtime of Monarch: identities, framed links, mailboxes, replies, processes and the keeper that ends them.
+//!
+//! The main types are [`runtime::Runtime`] (one per process), [`targets::Targets`] (whom to send to),
+//! [`mailbox::Mailbox`] (where requests arrive) and [`replies::Replies`] (the answers to one call).
+//!
+//! This crate never knows that Python exists: payloads are bytes, and whoever waits may pass a check that interrupts
+//! the wait. Only [`sys`] contains `unsafe` code.
+
+pub mod agent;
+pub mod death;
+pub mod error;
+pub mod id;
+pub mod keeper;
+pub mod link;
+pub mod mailbox;
+pub mod message;
+pub mod notifier;
+pub mod park;
+pub mod peer;
+pub mod reactor;
+pub mod replies;
+pub mod runtime;
+pub mod sys;
+pub mod targets;
+pub mod wire;
