@@ -24,10 +24,7 @@ impl Backend {
 
     /// The best backend that both sides offer, in whatever order they list them; `None` if they share none.
     pub fn best_common(ours: &[Self], theirs: &[Self]) -> Option<Self> {
-        ours.iter()
-            .copied()
-            .filter(|backend| theirs.contains(backend))
-            .min()
+        ours.iter().copied().filter(|backend| theirs.contains(backend)).min()
     }
 
     /// The word that users see and write.
@@ -50,10 +47,7 @@ impl FromStr for Backend {
     type Err = UnknownBackend;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|backend| backend.name() == name)
-            .ok_or_else(|| UnknownBackend(name.to_owned()))
+        Self::ALL.into_iter().find(|backend| backend.name() == name).ok_or_else(|| UnknownBackend(name.to_owned()))
     }
 }
 
@@ -76,32 +70,20 @@ mod tests {
     #[test]
     fn an_unknown_name_is_refused_with_the_three_that_exist() {
         let error = "infiniband".parse::<Backend>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`infiniband` is not an RDMA backend: use `ibverbs`, `same_host` or `tcp`"
-        );
+        assert_eq!(error.to_string(), "`infiniband` is not an RDMA backend: use `ibverbs`, `same_host` or `tcp`");
     }
 
     #[test]
     fn the_best_common_backend_is_chosen_in_whatever_order_the_sides_list_theirs() {
         let ours = [Backend::Tcp, Backend::SameHost, Backend::Ibverbs];
         let theirs = [Backend::Tcp, Backend::SameHost];
-        assert_eq!(
-            Backend::best_common(&ours, &theirs),
-            Some(Backend::SameHost)
-        );
-        assert_eq!(
-            Backend::best_common(&theirs, &ours),
-            Some(Backend::SameHost)
-        );
+        assert_eq!(Backend::best_common(&ours, &theirs), Some(Backend::SameHost));
+        assert_eq!(Backend::best_common(&theirs, &ours), Some(Backend::SameHost));
     }
 
     #[test]
     fn sides_that_share_no_backend_have_no_best_one() {
-        assert_eq!(
-            Backend::best_common(&[Backend::Ibverbs], &[Backend::Tcp]),
-            None
-        );
+        assert_eq!(Backend::best_common(&[Backend::Ibverbs], &[Backend::Tcp]), None);
         assert_eq!(Backend::best_common(&[], &Backend::ALL), None);
     }
 }

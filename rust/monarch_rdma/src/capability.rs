@@ -65,10 +65,7 @@ mod tests {
 
     #[test]
     fn debug_output_shows_no_byte_of_a_capability() {
-        assert_eq!(
-            format!("{:?}", Capability::from_random([0xab; 16])),
-            "Capability(..)"
-        );
+        assert_eq!(format!("{:?}", Capability::from_random([0xab; 16])), "Capability(..)");
     }
 
     #[test]

@@ -7,9 +7,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum RdmaError {
     /// The caller (or a message) named a range of memory that cannot exist.
-    #[error(
-        "{size_bytes} bytes at address {address:#x} are no memory region: it is empty or wraps around"
-    )]
+    #[error("{size_bytes} bytes at address {address:#x} are no memory region: it is empty or wraps around")]
     InvalidRegion {
         /// Where it was said to begin.
         address: u64,
@@ -29,8 +27,6 @@ pub enum RdmaError {
         available_bytes: u64,
     },
     /// The caller wants to write through a handle that only allows reading.
-    #[error(
-        "the buffer is read-only for this handle: ask its owner for a handle that allows writing"
-    )]
+    #[error("the buffer is read-only for this handle: ask its owner for a handle that allows writing")]
     ReadOnly,
 }

@@ -1,5 +1,6 @@
 //! The value that names registered memory in messages.
 
+use hyperactor::id::ProcId;
 use serde::{Deserialize, Serialize};
 
 use crate::{Capability, RdmaError, Region, Rights};
@@ -8,13 +9,13 @@ use crate::{Capability, RdmaError, Region, Rights};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RegistrationId(pub u64);
 
-/// Names a piece of registered memory of one process; `Owner` is how the holder addresses that process.
+/// Names a piece of registered memory of one process.
 ///
 /// A copy is as good as the original, and none of them keeps the memory alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BufferHandle<Owner> {
+pub struct BufferHandle {
     /// The process whose memory this is.
-    pub owner: Owner,
+    pub owner: ProcId,
     /// Which of the owner's registrations.
     pub registration: RegistrationId,
     /// The bytes, in the owner's address space.
@@ -25,7 +26,7 @@ pub struct BufferHandle<Owner> {
     pub capability: Capability,
 }
 
-impl<Owner> BufferHandle<Owner> {
+impl BufferHandle {
     /// The bytes to copy out of: `size_bytes` of them, from `offset_bytes` on.
     ///
     /// # Errors
@@ -50,11 +51,13 @@ impl<Owner> BufferHandle<Owner> {
 
 #[cfg(test)]
 mod tests {
+    use hyperactor::id::MeshId;
+
     use super::*;
 
-    fn handle(rights: Rights) -> BufferHandle<u32> {
+    fn handle(rights: Rights) -> BufferHandle {
         BufferHandle {
-            owner: 5,
+            owner: ProcId::first(MeshId([5; 16]), 7),
             registration: RegistrationId(9),
             region: Region::new(1 << 20, 256).unwrap(),
             rights,
@@ -67,10 +70,7 @@ mod tests {
         let handle = handle(Rights::ReadWrite);
         let wire = postcard::to_allocvec(&handle).unwrap();
         assert!(wire.len() < 64, "{} bytes", wire.len());
-        assert_eq!(
-            postcard::from_bytes::<BufferHandle<u32>>(&wire).unwrap(),
-            handle
-        );
+        assert_eq!(postcard::from_bytes::<BufferHandle>(&wire).unwrap(), handle);
     }
 
     #[test]
@@ -83,13 +83,7 @@ mod tests {
     #[test]
     fn a_transfer_stays_inside_the_handle_in_both_directions() {
         let handle = handle(Rights::ReadWrite);
-        assert!(matches!(
-            handle.readable(200, 57),
-            Err(RdmaError::OutOfRange { .. })
-        ));
-        assert!(matches!(
-            handle.writable(200, 57),
-            Err(RdmaError::OutOfRange { .. })
-        ));
+        assert!(matches!(handle.readable(200, 57), Err(RdmaError::OutOfRange { .. })));
+        assert!(matches!(handle.writable(200, 57), Err(RdmaError::OutOfRange { .. })));
     }
 }

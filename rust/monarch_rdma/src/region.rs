@@ -22,15 +22,9 @@ impl Region {
     /// [`RdmaError::InvalidRegion`] if it is empty or would wrap around the address space.
     pub fn new(address: u64, size_bytes: u64) -> Result<Self, RdmaError> {
         if size_bytes == 0 || address.checked_add(size_bytes).is_none() {
-            return Err(RdmaError::InvalidRegion {
-                address,
-                size_bytes,
-            });
+            return Err(RdmaError::InvalidRegion { address, size_bytes });
         }
-        Ok(Self {
-            address,
-            size_bytes,
-        })
+        Ok(Self { address, size_bytes })
     }
 
     /// Where it begins, in the owner's address space.
@@ -50,14 +44,8 @@ impl Region {
     /// [`RdmaError::OutOfRange`] if they are not all inside; [`RdmaError::InvalidRegion`] if there are none.
     pub fn part(self, offset_bytes: u64, size_bytes: u64) -> Result<Self, RdmaError> {
         match offset_bytes.checked_add(size_bytes) {
-            Some(end) if end <= self.size_bytes => {
-                Self::new(self.address + offset_bytes, size_bytes)
-            }
-            _ => Err(RdmaError::OutOfRange {
-                offset_bytes,
-                size_bytes,
-                available_bytes: self.size_bytes,
-            }),
+            Some(end) if end <= self.size_bytes => Self::new(self.address + offset_bytes, size_bytes),
+            _ => Err(RdmaError::OutOfRange { offset_bytes, size_bytes, available_bytes: self.size_bytes }),
         }
     }
 }
@@ -82,18 +70,12 @@ mod tests {
 
     #[test]
     fn an_empty_region_is_refused() {
-        assert!(matches!(
-            Region::new(4096, 0),
-            Err(RdmaError::InvalidRegion { .. })
-        ));
+        assert!(matches!(Region::new(4096, 0), Err(RdmaError::InvalidRegion { .. })));
     }
 
     #[test]
     fn a_region_that_wraps_around_the_address_space_is_refused() {
-        assert!(matches!(
-            Region::new(u64::MAX, 1),
-            Err(RdmaError::InvalidRegion { .. })
-        ));
+        assert!(matches!(Region::new(u64::MAX, 1), Err(RdmaError::InvalidRegion { .. })));
         assert!(Region::new(u64::MAX - 1, 1).is_ok());
     }
 
@@ -109,16 +91,7 @@ mod tests {
         let region = Region::new(1000, 100).unwrap();
         for (offset_bytes, size_bytes) in [(20, 81), (101, 1), (u64::MAX, 2)] {
             let error = region.part(offset_bytes, size_bytes).unwrap_err();
-            assert!(
-                matches!(
-                    error,
-                    RdmaError::OutOfRange {
-                        available_bytes: 100,
-                        ..
-                    }
-                ),
-                "{error}"
-            );
+            assert!(matches!(error, RdmaError::OutOfRange { available_bytes: 100, .. }), "{error}");
         }
     }
 

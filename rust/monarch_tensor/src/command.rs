@@ -68,10 +68,7 @@ mod tests {
         let stream = references.stream();
         let (left, right) = (references.tensor(), references.tensor());
         vec![
-            Command::OpenStream {
-                stream,
-                label: "main".to_owned(),
-            },
+            Command::OpenStream { stream, label: "main".to_owned() },
             Command::Run {
                 sequence: references.sequence(),
                 stream,
@@ -80,9 +77,7 @@ mod tests {
                 inputs: vec![left],
                 outputs: vec![right],
             },
-            Command::Delete {
-                tensors: vec![left],
-            },
+            Command::Delete { tensors: vec![left] },
         ]
     }
 
@@ -90,29 +85,15 @@ mod tests {
     fn a_program_survives_the_wire() {
         let program = program();
         let wire = postcard::to_allocvec(&program).unwrap();
-        assert_eq!(
-            postcard::from_bytes::<Vec<Command>>(&wire).unwrap(),
-            program
-        );
+        assert_eq!(postcard::from_bytes::<Vec<Command>>(&wire).unwrap(), program);
     }
 
     #[test]
     fn a_command_names_what_it_needs_and_what_it_makes() {
         let program = program();
-        let Command::Run {
-            inputs, outputs, ..
-        } = &program[1]
-        else {
-            unreachable!()
-        };
-        assert_eq!(
-            (program[1].inputs(), program[1].outputs()),
-            (&inputs[..], &outputs[..])
-        );
-        assert_eq!(
-            (program[2].inputs(), program[2].outputs()),
-            (&inputs[..], &[][..])
-        );
+        let Command::Run { inputs, outputs, .. } = &program[1] else { unreachable!() };
+        assert_eq!((program[1].inputs(), program[1].outputs()), (&inputs[..], &outputs[..]));
+        assert_eq!((program[2].inputs(), program[2].outputs()), (&inputs[..], &[][..]));
         assert!(program[0].inputs().is_empty() && program[0].outputs().is_empty());
     }
 }

@@ -66,11 +66,7 @@ mod tests {
     #[test]
     fn references_of_all_kinds_have_different_numbers() {
         let mut references = References::default();
-        let (tensor, stream, another) = (
-            references.tensor(),
-            references.stream(),
-            references.tensor(),
-        );
+        let (tensor, stream, another) = (references.tensor(), references.stream(), references.tensor());
         assert_eq!((tensor.0, stream.0, another.0), (0, 1, 2));
     }
 
