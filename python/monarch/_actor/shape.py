@@ -242,8 +242,8 @@ class Slice(Sequence[int]):
     @overload
     def __getitem__(self, index: int) -> int: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[int, ...]: ...
-    def __getitem__(self, index: int | slice) -> int | tuple[int, ...]:
+    def __getitem__(self, index: slice) -> tuple[int, ...]: ...  # noqa: F811 (the linter knows typing's own only)
+    def __getitem__(self, index: int | slice) -> int | tuple[int, ...]:  # noqa: F811
         if isinstance(index, slice):
             return tuple(map(self.get, range(len(self))[index]))
         return self.get(index + len(self) if index < 0 else index)
