@@ -19,7 +19,7 @@ else:
         __slots__ = ()
         __class_getitem__ = classmethod(GenericAlias)
 
-    def TypeVar(name, *bounds, **options):  # noqa: N802 (stands for a class)
+    def TypeVar(name, *bounds, **options):
         return name
 
     ParamSpec = TypeVar

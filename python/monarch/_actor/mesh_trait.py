@@ -88,7 +88,7 @@ class MeshTrait(Shaped):
 
     def items(self) -> Iterator[tuple[Point, Self]]:
         """Position and member, in rank order."""
-        return zip(points(self._region), members(self))
+        return zip(points(self._region), members(self), strict=True)
 
     def item(self, **coords: int) -> Self:
         """The member at coordinates; raises `KeyError` unless each dimension is named, `IndexError` out of range."""

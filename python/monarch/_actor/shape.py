@@ -39,7 +39,7 @@ class Extent(Mapping[str, int]):
         if len(self._labels) != len(self._sizes):
             raise ValueError(f"{len(self._labels)} labels {self._labels} for {len(self._sizes)} sizes {self._sizes}")
         _refuse_repeated(self._labels)
-        for label, size in zip(self._labels, self._sizes):
+        for label, size in zip(self._labels, self._sizes, strict=True):
             if size < 1:
                 raise ValueError(f"dimension {label!r} has size {size}: sizes are at least 1")
 
@@ -82,7 +82,7 @@ class Extent(Mapping[str, int]):
         return hash((self._labels, self._sizes))
 
     def __str__(self) -> str:
-        return "{" + ", ".join(f"{label}: {size}" for label, size in zip(self._labels, self._sizes)) + "}"
+        return "{" + ", ".join(f"{label}: {size}" for label, size in zip(self._labels, self._sizes, strict=True)) + "}"
 
     def __repr__(self) -> str:
         return f"Extent({self._labels!r}, {self._sizes!r})"
@@ -207,7 +207,7 @@ class Slice(Sequence[int]):
         if not 0 <= index < len(self):
             raise IndexError(f"index {index} is out of range for a slice of {len(self)} values")
         value = self._offset
-        for size, stride in zip(reversed(self._sizes), reversed(self._strides)):
+        for size, stride in zip(reversed(self._sizes), reversed(self._strides), strict=True):
             index, coordinate = divmod(index, size)
             value += coordinate * stride
         return value
@@ -216,10 +216,10 @@ class Slice(Sequence[int]):
         """The value at `coordinates`, one for each dimension; raises `IndexError` when one is out of range."""
         if len(coordinates) != self.ndim:
             raise ValueError(f"{len(coordinates)} coordinates for {self.ndim} dimensions")
-        for coordinate, size in zip(coordinates, self._sizes):
+        for coordinate, size in zip(coordinates, self._sizes, strict=True):
             if not 0 <= coordinate < size:
                 raise IndexError(f"coordinate {coordinate} is out of range for a dimension of size {size}")
-        return self._offset + sum(c * stride for c, stride in zip(coordinates, self._strides))
+        return self._offset + sum(c * stride for c, stride in zip(coordinates, self._strides, strict=True))
 
     def coordinates(self, value: int) -> list[int]:
         """Coordinates of `value`; raises `ValueError` when it is not contained."""
@@ -324,7 +324,7 @@ class Shape:
 
     def coordinates(self, rank: int) -> dict[str, int]:
         """Coordinates of a base rank."""
-        return dict(zip(self._labels, self._slice.coordinates(rank)))
+        return dict(zip(self._labels, self._slice.coordinates(rank), strict=True))
 
     def ranks(self) -> list[int]:
         """Base ranks, row-major."""
@@ -453,7 +453,7 @@ class Region:
         if missing:
             raise KeyError(f"item lacks dimensions {_quoted(missing)} of {self._extent}")
         offset = self._offset
-        for label, axis in zip(self._labels, self._axes):
+        for label, axis in zip(self._labels, self._axes, strict=True):
             offset += axis[_in_range(coordinates[label], label, len(axis))]
         return offset
 
@@ -493,7 +493,7 @@ class Region:
         self._check_known(groups)
         labels: list[str] = []
         axes: list[Axis] = []
-        for label, axis in zip(self._labels, self._axes):
+        for label, axis in zip(self._labels, self._axes, strict=True):
             names = groups.get(label, (label,))
             factored = _factor(axis, _factor_sizes(label, len(axis), names, sizes)) if label in groups else [axis]
             if factored is None:
@@ -505,7 +505,7 @@ class Region:
     def slice(self) -> Slice:
         """The strided form; raises `ValueError` for a view that needs an index list."""
         strides = []
-        for label, axis in zip(self._labels, self._axes):
+        for label, axis in zip(self._labels, self._axes, strict=True):
             if not isinstance(axis, range):
                 raise ValueError(f"dimension {label!r} selects ranks at irregular distances: it has no stride")
             strides.append(axis.step)

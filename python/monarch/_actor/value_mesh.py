@@ -86,7 +86,7 @@ class ValueMesh(Shaped, Generic[R]):
 
     def items(self) -> Iterator[tuple[Point, R]]:
         """Position and value, in rank order."""
-        return zip(points(self._view), self.values())
+        return zip(points(self._view), self.values(), strict=True)
 
     def __iter__(self) -> Iterator[tuple[Point, R]]:
         return self.items()
