@@ -111,7 +111,9 @@ def member_rank(region: Region, where: int | Mapping[str, int]) -> int:
     """Base rank of one member, given by its rank in the region or by its coordinates."""
     if isinstance(where, Mapping):
         return region.at(where)
-    return region.base_rank(where + len(region) if where < 0 else where)
+    if not -len(region) <= where < len(region):
+        raise IndexError(f"rank {where} is out of range for a mesh of {len(region)} ranks")
+    return region.base_rank(where % len(region))
 
 
 def points(region: Region) -> Iterator[Point]:

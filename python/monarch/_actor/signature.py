@@ -17,13 +17,16 @@ _VARARGS = 0x04  # inspect.CO_VARARGS, without the 15 ms that importing inspect 
 class Signature:
     """The parameters of a function after the first few, which the runtime fills in (`self`, a response port)."""
 
-    __slots__ = ("_allowed", "_fewest", "_function", "_most", "_needed", "_required", "_skip", "parameters")
+    __slots__ = ("_allowed", "_fewest", "_function", "_most", "_needed", "_places", "_required", "_skip", "parameters")
 
     def __init__(self, function: Callable[..., Any], skip: int) -> None:
+        if function is object.__init__:
+            function = _takes_nothing  # that one declares `(*args, **kwargs)`
         self._function = function
         self._skip = skip
-        # How many positional arguments do without any keyword. No number does where only `inspect` can tell.
+        # How many positional arguments do without any keyword; none until we know better.
         self._fewest, self._most = 1, 0
+        self._places = -1  # positional parameters; -1 where only `inspect` can tell what fits
         self._required = 0  # positional parameters without default
         self._needed: frozenset[str] = frozenset()  # keyword-only parameters without default
         self._allowed: frozenset[str] = frozenset()  # what may be given by keyword
@@ -51,22 +54,22 @@ class Signature:
         positional = code.co_varnames[: code.co_argcount]
         keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         self.parameters = positional[self._skip :]
+        self._places = len(self.parameters)
         self._required = max(0, code.co_argcount - len(function.__defaults__ or ()) - self._skip)
         self._needed = frozenset(keyword_only).difference(function.__kwdefaults__ or ())
         self._allowed = frozenset((*positional[max(self._skip, code.co_posonlyargcount) :], *keyword_only))
         if not self._needed:
             self._fewest = self._required
-            self._most = sys.maxsize if code.co_flags & _VARARGS else len(self.parameters)
+            self._most = sys.maxsize if code.co_flags & _VARARGS else self._places
 
     def _fits(self, count: int, kwargs: Mapping[str, object]) -> bool:
         """Whether `count` positional arguments and these keywords are certainly right."""
         return (
-            count <= len(self.parameters)
+            count <= self._places
             and self._allowed.issuperset(kwargs)
             and self._needed.issubset(kwargs)
             and all(name in kwargs for name in self.parameters[count : self._required])
             and not any(name in kwargs for name in self.parameters[:count])
-            and (bool(self._allowed) or self._fewest <= count)
         )
 
     def _bind(self, args: tuple[object, ...], kwargs: Mapping[str, object], name: str) -> None:
@@ -74,7 +77,7 @@ class Signature:
         if signature is None:
             return
         try:
-            signature.bind(*args, **kwargs)
+            signature.bind(*(None,) * self._skip, *args, **kwargs)
         except TypeError as error:
             name = name or getattr(self._function, "__qualname__", repr(self._function))
             raise TypeError(f"{name}(): {error}") from None
@@ -83,20 +86,18 @@ class Signature:
         """The full signature; None for a builtin that does not tell."""
         import inspect
 
-        if self._function is object.__init__:
-            return inspect.Signature()  # what it declares, `(*args, **kwargs)`, is not what it takes
         try:
-            signature = inspect.signature(self._function)
+            return inspect.signature(self._function)
         except ValueError:
             return None
-        parameters = list(signature.parameters.values())
-        ours = [p for i, p in enumerate(parameters) if i >= self._skip or p.kind > p.POSITIONAL_OR_KEYWORD]
-        return signature.replace(parameters=ours)
 
     def _inspected_parameters(self) -> tuple[str, ...]:
         signature = self._inspected()
         parameters = signature.parameters.values() if signature is not None else ()
-        return tuple(p.name for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD)
+        return tuple(p.name for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD)[self._skip :]
+
+
+def _takes_nothing(self: object, /) -> None: ...
 
 
 def _undecorated(function: Callable[..., Any]) -> FunctionType | None:
