@@ -1,0 +1,244 @@
+//! The life of a keeper process.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::agent::AgentWatch;
+use super::channel::Channel;
+use super::protocol::{Event, Request};
+use super::workers::Workers;
+use crate::id::random_bytes;
+use crate::sys::process::{self, SignalPipe};
+
+/// Be a keeper: the whole life of its process, which has one thread and whose parent holds the other end of `socket`.
+/// Returns when everything that it started has ended; the result is the exit status of the process.
+pub fn run(socket: RawFd) -> i32 {
+    match Keeper::new(socket).and_then(Keeper::serve) {
+        Ok(()) => 0,
+        Err(error) => {
+            complain("cannot go on", &error);
+            1
+        }
+    }
+}
+
+struct Keeper {
+    /// None after its end.
+    agent: Option<AgentWatch>,
+    /// None after its end.
+    channel: Option<Channel>,
+    phase: Phase,
+    signals: SignalPipe,
+    workers: Workers,
+}
+
+/// Each follows the one before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    /// Processes may end by themselves until then.
+    Ending(Instant),
+    /// What cannot be killed is given up then.
+    Killing(Instant),
+}
+
+/// What a wait has found.
+struct Ready {
+    agent_gone: bool,
+    readable: bool,
+    signals: bool,
+}
+
+impl Keeper {
+    fn new(socket: RawFd) -> io::Result<Self> {
+        process::close_inherited(socket);
+        process::reserve_control_descriptor()?;
+        let socket = process::take_over(socket)?;
+        let signals = SignalPipe::install()?;
+        leave_session();
+        process::adopt_orphans();
+        let random = random_bytes().map_err(|error| io::Error::other(error.to_string()))?;
+        let token = random[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self {
+            agent: Some(AgentWatch::new()),
+            channel: Some(Channel::new(socket)),
+            phase: Phase::Serving,
+            signals,
+            workers: Workers::new(token),
+        })
+    }
+
+    fn serve(mut self) -> io::Result<()> {
+        while !self.is_finished() {
+            let ready = self.wait()?;
+            if ready.signals {
+                self.take_signals();
+            }
+            if ready.readable {
+                self.take_requests();
+            }
+            if ready.agent_gone {
+                self.lose_agent();
+            }
+            // Reports first: whoever waits for them should not wait for a search, too.
+            self.flush();
+            self.workers.end_leftovers();
+        }
+        Ok(())
+    }
+
+    fn take_signals(&mut self) {
+        let arrived = self.signals.drain();
+        if arrived.child {
+            for event in self.workers.reap() {
+                self.report(&event);
+            }
+        }
+        if arrived.terminate {
+            self.end(LONELY_GRACE);
+        }
+    }
+
+    fn take_requests(&mut self) {
+        let Some(channel) = &mut self.channel else { return };
+        let alive = channel.receive();
+        while let Some(channel) = &mut self.channel {
+            match channel.next_request() {
+                Ok(Some((request, descriptors))) => self.answer(request, &descriptors),
+                Ok(None) => break,
+                Err(error) => {
+                    complain("cannot understand the agent", &error);
+                    return self.lose_agent();
+                }
+            }
+        }
+        if !alive.unwrap_or(false) {
+            self.lose_agent();
+        }
+    }
+
+    fn answer(&mut self, request: Request, descriptors: &[OwnedFd]) {
+        match request {
+            Request::Launch(request) if self.phase == Phase::Serving => {
+                let event = self.workers.launch(&request, descriptors.first());
+                self.report(&event);
+            }
+            Request::Launch(request) => {
+                let error = format!("cannot start `{}`: the keeper of this host is ending", request.program);
+                self.report(&Event::Failed { launch: request.launch, error });
+            }
+            Request::Signal { launch, signal } => self.workers.signal(launch, signal),
+            Request::Shutdown { grace_ms } => self.end(Duration::from_millis(grace_ms)),
+        }
+    }
+
+    fn lose_agent(&mut self) {
+        self.channel = None;
+        self.agent = None;
+        self.end(LONELY_GRACE);
+    }
+
+    /// Begin to end everything, or hurry if that has begun.
+    fn end(&mut self, grace: Duration) {
+        let until = Instant::now() + grace.min(LONGEST_GRACE);
+        match self.phase {
+            Phase::Serving => {
+                self.workers.terminate();
+                self.phase = Phase::Ending(until);
+            }
+            Phase::Ending(before) => self.phase = Phase::Ending(before.min(until)),
+            Phase::Killing(_) => {}
+        }
+    }
+
+    /// Go on to the next phase when it is time.
+    fn is_finished(&mut self) -> bool {
+        let now = Instant::now();
+        if let Phase::Ending(until) = self.phase
+            && (self.workers.is_empty() || until <= now)
+        {
+            self.phase = Phase::Killing(now + UNKILLABLE);
+        }
+        let Phase::Killing(until) = self.phase else { return false };
+        self.workers.kill();
+        !process::has_children() || until <= now
+    }
+
+    fn report(&mut self, event: &Event) {
+        if let Some(channel) = &mut self.channel
+            && let Err(error) = channel.queue(event)
+        {
+            complain("cannot report to the agent", &error);
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.channel.as_mut().is_some_and(|channel| channel.flush().is_err()) {
+            self.lose_agent();
+        }
+    }
+
+    /// Wait until something happens. On systems that tell of everything, nothing happens while nothing happens.
+    fn wait(&self) -> io::Result<Ready> {
+        let channel = self.channel.as_ref().map(|channel| {
+            let write = if channel.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
+            (channel.as_fd(), PollFlags::IN | write)
+        });
+        let agent = self.agent.as_ref().and_then(AgentWatch::descriptor).map(|agent| (agent, PollFlags::IN));
+        let sources = [Some((self.signals.as_fd(), PollFlags::IN)), channel, agent];
+        let mut entries: Vec<_> =
+            sources.iter().flatten().map(|&(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
+        match poll(&mut entries, self.timeout().as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut happened = entries.iter().map(|entry| !entry.revents().is_empty());
+        let [signals, readable, agent_gone] =
+            sources.map(|source| source.is_some() && happened.next().unwrap_or(false));
+        let agent_gone = agent_gone || self.agent.as_ref().is_some_and(AgentWatch::is_known_gone);
+        Ok(Ready { agent_gone, readable, signals })
+    }
+
+    fn timeout(&self) -> Option<Timespec> {
+        let phase = match self.phase {
+            Phase::Serving => None,
+            Phase::Ending(until) | Phase::Killing(until) => Some(until.saturating_duration_since(Instant::now())),
+        };
+        let timeout = phase.into_iter().chain(self.agent.as_ref().and_then(AgentWatch::interval)).min()?;
+        // Rounded up, so that what was waited for is due.
+        let timeout = timeout + Duration::from_micros(1);
+        Some(Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos() as _ })
+    }
+}
+
+/// Be in a session of our own, where no terminal reaches us. The leader of a group may not start one, so we join the
+/// agent's group for that moment; we ignore a terminal's signals already.
+fn leave_session() {
+    use rustix::process::{getpgid, getppid, setpgid, setsid};
+    if setsid().is_err()
+        && let Ok(group) = getpgid(getppid())
+        && setpgid(None, Some(group)).is_ok()
+    {
+        let _ = setsid();
+    }
+}
+
+/// A message for the log of the agent, if anybody still reads it.
+fn complain(what: &str, error: &dyn Display) {
+    let _ = writeln!(io::stderr(), "monarch keeper {}: {what}: {error}", std::process::id());
+}
+
+/// How long workers may take to end by themselves when the agent's process is gone. Everything has to be gone two
+/// seconds after it; the rest is for killing what is left.
+const LONELY_GRACE: Duration = Duration::from_millis(1500);
+
+/// Nobody waits longer; it keeps the arithmetic of time within its bounds.
+const LONGEST_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A process that sleeps in the kernel ends when it wakes up. Waiting for that longer than this helps nobody.
+const UNKILLABLE: Duration = Duration::from_secs(5);
