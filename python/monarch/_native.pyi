@@ -68,7 +68,7 @@ class Message:
     @property
     def sender(self) -> tuple[bytes, int, bytes]: ...  # process mesh, rank, actor
     @property
-    def call_id(self) -> tuple[bytes, int, int]: ...  # identifies the call, the same in its STATUS_CANCEL
+    def call_id(self) -> tuple[bytes, int, int] | None: ...  # identifies the call, the same in its STATUS_CANCEL
     @property
     def expects_reply(self) -> bool: ...
     @property
@@ -196,3 +196,7 @@ class Runtime:
 
 def run_keeper(socket_fd: int) -> int:
     """The whole life of a keeper process; returns its exit status."""
+
+def interpreter_ends() -> None:
+    """Last step of a program's exit: threads that wait in the runtime stay there, instead of coming back to an
+    interpreter that is being torn down."""

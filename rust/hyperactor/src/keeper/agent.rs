@@ -53,5 +53,5 @@ impl AgentWatch {
 /// Tells a keeper which process it serves.
 pub(super) const AGENT_VARIABLE: &str = "MONARCH_AGENT";
 
-/// A quarter of a second is an eighth of what the end of everything may take, and four wake-ups a second are nothing.
-const PARENT_INTERVAL: Duration = Duration::from_millis(250);
+/// Short against the two seconds that the end of everything may take, and ten wake-ups a second are next to nothing.
+const PARENT_INTERVAL: Duration = Duration::from_millis(100);

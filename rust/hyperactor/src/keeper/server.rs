@@ -75,7 +75,7 @@ impl Keeper {
 
     fn serve(mut self) -> io::Result<()> {
         while !self.is_finished() {
-            let ready = self.wait()?;
+            let ready = self.wait().inspect_err(|_| self.workers.kill())?;
             if ready.signals {
                 self.take_signals();
             }

@@ -1,0 +1,363 @@
+//! The agent of a host: starts processes through the keeper, brokers links between them, and says who died.
+//!
+//! It lives in the client. Nothing here waits: requests come from any thread, events from the I/O thread.
+//!
+//! # Invariants
+//! - **AGENT-1** A process that was started ends exactly once, by the keeper's word; whoever has a link to it is told.
+//! - **AGENT-2** The processes that a dead process owned are stopped.
+//! - **AGENT-3** A request for a link is answered: with the link, or with the death of the process.
+
+mod table;
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+
+use crate::death::{Cause, Death};
+use crate::error::{Error, Result};
+use crate::id::{MeshId, PortId, ProcId};
+use crate::keeper::protocol::{Event, Launch, Request};
+use crate::keeper::{self, KeeperCommand, KeeperProcess};
+use crate::link::{Link, Reader, Sink};
+use crate::runtime::{Runtime, send_control, send_control_with};
+use crate::sys::{limits, socket};
+use crate::wire::header::{Control, Destination, Kind, MessageHeader, SpawnProcs, StopProcs};
+use crate::wire::{Frame, Priority};
+use table::{Record, Table};
+
+/// The agent of this host.
+pub struct Agent {
+    runtime: Weak<Runtime>,
+    keeper: OnceLock<Arc<Link>>,
+    process: Mutex<KeeperProcess>,
+    table: Mutex<Table>,
+    /// A process ended.
+    ended: Condvar,
+}
+
+/// How long a link to a process of a mesh that was never heard of is waited for.
+///
+/// A reference may overtake the news that its mesh exists, by milliseconds.
+const UNKNOWN_MESH_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the processes of a dead owner may take to end.
+const ORPHAN_GRACE: Duration = Duration::from_secs(1);
+
+/// How long the keeper may take to end what is left and itself.
+const KEEPER_PATIENCE: Duration = Duration::from_secs(3);
+
+impl Agent {
+    /// Start the keeper and look after it.
+    pub fn start(command: &KeeperCommand, runtime: &Arc<Runtime>) -> Result<Arc<Self>> {
+        let (process, socket) =
+            keeper::start(command).map_err(|error| Error::system("start the keeper process", error))?;
+        let agent = Arc::new(Self {
+            runtime: Arc::downgrade(runtime),
+            keeper: OnceLock::new(),
+            process: Mutex::new(process),
+            table: Mutex::default(),
+            ended: Condvar::new(),
+        });
+        let sink = Arc::new(KeeperEvents { agent: Arc::downgrade(&agent) });
+        let link = Link::open(socket, Reader::default(), sink, runtime.reactor())
+            .map_err(|error| Error::system("watch the keeper", error))?;
+        let _ = agent.keeper.set(link);
+        Ok(agent)
+    }
+
+    /// Start the processes of a mesh.
+    pub fn spawn(self: &Arc<Self>, spawn: SpawnProcs) -> Result<()> {
+        limits::check_processes(spawn.count.into())?;
+        self.table.lock().add_mesh(&spawn);
+        for rank in 0..spawn.count {
+            let proc = ProcId::first(spawn.mesh, rank);
+            if let Err(error) = self.launch(proc, &spawn) {
+                self.proc_ended(proc, Cause::Launch(error.to_string()));
+            }
+        }
+        let awaited = self.table.lock().take_awaited(spawn.mesh);
+        for (from, to) in awaited {
+            self.connect(from, to);
+        }
+        Ok(())
+    }
+
+    fn launch(self: &Arc<Self>, proc: ProcId, spawn: &SpawnProcs) -> Result<()> {
+        let Some(runtime) = self.runtime.upgrade() else { return Err(Error::Closed) };
+        let (control, control_theirs) = socket_pair()?;
+        let (data, data_theirs) = socket_pair()?;
+        let sink = Arc::new(WorkerRequests { agent: Arc::downgrade(self), proc });
+        let control = Link::open(control, Reader::default(), sink, runtime.reactor())
+            .map_err(|error| Error::system("watch a control socket", error))?;
+        let welcome = Control::Welcome { proc, agent: runtime.proc(), host: runtime.host().into() };
+        send_control_with(&control, &welcome, vec![spawn.welcome.clone()], vec![data_theirs]);
+        runtime.open_link(proc, data)?;
+        let launch = self.table.lock().add_launch(proc, control);
+        if spawn.owner.proc != runtime.proc() {
+            self.connect(spawn.owner.proc, proc);
+        }
+        let request = Request::Launch(Launch {
+            launch,
+            program: spawn.program.clone(),
+            arguments: spawn.arguments.clone(),
+            environment: spawn.environment.clone(),
+            directory: spawn.directory.clone(),
+        });
+        self.tell_keeper(&request, vec![control_theirs]);
+        Ok(())
+    }
+
+    fn tell_keeper(&self, request: &Request, descriptors: Vec<OwnedFd>) {
+        let Some(keeper) = self.keeper.get() else { return };
+        // Requests are plain data, which always encodes.
+        if let Ok(mut frame) = Frame::new(Priority::Control, request, Vec::new()) {
+            frame.descriptors = descriptors.len() as u8;
+            keeper.send(&frame, descriptors);
+        }
+    }
+
+    /// This process wants a link to one that it has none to. Every process that this agent starts gets one.
+    pub fn connect_own(self: &Arc<Self>, to: ProcId) {
+        if let Some(runtime) = self.runtime.upgrade() {
+            self.connect(runtime.proc(), to);
+        }
+    }
+
+    /// Give `from` and `to` a link, or `from` the reason why not.
+    fn connect(self: &Arc<Self>, from: ProcId, to: ProcId) {
+        let mut table = self.table.lock();
+        match table.find(to) {
+            None => {
+                table.await_mesh(from, to);
+                drop(table);
+                self.give_up_later(from, to);
+            }
+            Some(Record { death: Some(death), .. }) => {
+                let death = death.clone();
+                drop(table);
+                self.tell_death(from, death);
+            }
+            Some(Record { control: Some(control), .. }) => {
+                let theirs = control.clone();
+                let Some(ours) = table.control(from) else { return };
+                if !table.link(from, to) {
+                    return;
+                }
+                drop(table);
+                broker(&ours, from, &theirs, to);
+            }
+            // It is being launched, and is connected when that is done.
+            Some(_) => table.await_mesh(from, to),
+        }
+    }
+
+    fn give_up_later(self: &Arc<Self>, from: ProcId, to: ProcId) {
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        let agent = Arc::downgrade(self);
+        runtime.reactor().after(UNKNOWN_MESH_PATIENCE, move || {
+            let Some(agent) = agent.upgrade() else { return };
+            if agent.table.lock().stop_awaiting(from, to) {
+                let cause = Cause::Lost("no such process was ever started on this host".into());
+                agent.tell_death(from, Death { proc: to, name: String::new(), host: String::new(), pid: 0, cause });
+            }
+        });
+    }
+
+    fn tell_death(&self, whom: ProcId, death: Death) {
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        if whom == runtime.proc() {
+            runtime.proc_died(death);
+            return;
+        }
+        let control = self.table.lock().control(whom);
+        if let Some(control) = control {
+            send_control(&control, &Control::Died(Box::new(death)), Vec::new());
+        }
+    }
+
+    /// Let the processes of a mesh end, and tell who asked when all have.
+    pub fn stop(self: &Arc<Self>, stop: StopProcs) {
+        let living = {
+            let mut table = self.table.lock();
+            let living = table.living(stop.mesh);
+            if !living.is_empty() {
+                table.stop(stop.mesh, &stop.reason, stop.reply);
+            }
+            living
+        };
+        if living.is_empty() {
+            self.answer(stop.reply);
+            return;
+        }
+        living.iter().for_each(|(_, control)| send_control(control, &Control::Stop, Vec::new()));
+        self.kill_later(stop.mesh, Duration::from_millis(stop.grace_ms));
+    }
+
+    fn kill_later(self: &Arc<Self>, mesh: MeshId, grace: Duration) {
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        let agent = Arc::downgrade(self);
+        runtime.reactor().after(grace, move || {
+            let Some(agent) = agent.upgrade() else { return };
+            let living = agent.table.lock().living(mesh);
+            living.iter().for_each(|(proc, _)| agent.signal(*proc, KILL));
+        });
+    }
+
+    /// Send a signal to a process.
+    pub fn signal(&self, proc: ProcId, signal: i32) {
+        let launch = self.table.lock().launch_of(proc);
+        if let Some(launch) = launch {
+            self.tell_keeper(&Request::Signal { launch, signal }, Vec::new());
+        }
+    }
+
+    /// The process ids of a mesh, 0 where one does not run.
+    pub fn pids(&self, mesh: MeshId) -> Vec<i32> {
+        self.table.lock().pids(mesh)
+    }
+
+    fn answer(&self, port: PortId) {
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        let header = MessageHeader {
+            destination: Destination::Port(port),
+            sender: runtime.as_sender(),
+            kind: Kind::Value,
+            rank: 0,
+            reply: None,
+            sequence: 0,
+            epoch: 0,
+        };
+        // Plain data, which always encodes; and who asked may be gone.
+        let _ = runtime.send(header, &[Bytes::new()]);
+    }
+
+    fn proc_ended(self: &Arc<Self>, proc: ProcId, cause: Cause) {
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        let Some(end) = self.table.lock().end(proc, cause, runtime.host()) else { return };
+        self.ended.notify_all();
+        runtime.proc_died(end.death.clone());
+        for control in &end.linked {
+            send_control(control, &Control::Died(Box::new(end.death.clone())), Vec::new());
+        }
+        if let Some(control) = end.control {
+            control.close();
+        }
+        end.waiters.into_iter().for_each(|port| self.answer(port));
+        end.orphans.into_iter().for_each(|mesh| self.stop_orphans(mesh));
+    }
+
+    fn stop_orphans(self: &Arc<Self>, mesh: MeshId) {
+        let living = {
+            let mut table = self.table.lock();
+            table.set_reason(mesh, "its owner died");
+            table.living(mesh)
+        };
+        living.iter().for_each(|(_, control)| send_control(control, &Control::Stop, Vec::new()));
+        self.kill_later(mesh, ORPHAN_GRACE);
+    }
+
+    /// End all processes and the keeper; returns when all are gone.
+    pub fn shutdown(&self, grace: Duration) {
+        let deadline = Instant::now() + grace;
+        let mut table = self.table.lock();
+        let living = table.end_all("its client ended");
+        living.iter().for_each(|control| send_control(control, &Control::Stop, Vec::new()));
+        while table.any_living() && !self.ended.wait_until(&mut table, deadline).timed_out() {}
+        drop(table);
+        self.tell_keeper(&Request::Shutdown { grace_ms: 0 }, Vec::new());
+        let mut keeper = self.process.lock();
+        if !keeper.wait(KEEPER_PATIENCE) {
+            keeper.kill();
+        }
+    }
+}
+
+/// Give two processes the ends of a new socket pair.
+fn broker(ours: &Link, our_proc: ProcId, theirs: &Link, their_proc: ProcId) {
+    // Without descriptors left the request stays open; the limits check before a spawn prevents that.
+    let Ok((a, b)) = socket::pair() else { return };
+    send_control_with(ours, &Control::Link { peer: their_proc }, Vec::new(), vec![a]);
+    send_control_with(theirs, &Control::Link { peer: our_proc }, Vec::new(), vec![b]);
+}
+
+fn socket_pair() -> Result<(OwnedFd, OwnedFd)> {
+    socket::pair().map_err(|error| Error::system("make a socket pair", error))
+}
+
+const KILL: i32 = 9;
+
+/// What the keeper reports.
+struct KeeperEvents {
+    agent: Weak<Agent>,
+}
+
+impl Sink for KeeperEvents {
+    fn frame(&self, link: &Arc<Link>, frame: Frame, _: Vec<OwnedFd>) {
+        let Some(agent) = self.agent.upgrade() else { return };
+        match frame.decode_header::<Event>() {
+            Ok(Event::Started { launch, pid }) => agent.table.lock().started(launch, pid),
+            Ok(Event::Failed { launch, error }) => agent.launch_ended(launch, Cause::Launch(error)),
+            Ok(Event::Exited { launch, status, .. }) => agent.launch_ended(launch, status.into()),
+            Err(_) => link.close(),
+        }
+    }
+
+    fn ended(&self, _: &Arc<Link>, _: Option<String>) {
+        let Some(agent) = self.agent.upgrade() else { return };
+        let living = agent.table.lock().all_living();
+        for proc in living {
+            agent.proc_ended(proc, Cause::Lost("the keeper of its host is gone, and with it all it kept".into()));
+        }
+    }
+}
+
+impl Agent {
+    fn launch_ended(self: &Arc<Self>, launch: u64, cause: Cause) {
+        let proc = self.table.lock().proc_of(launch);
+        if let Some(proc) = proc {
+            self.proc_ended(proc, cause);
+        }
+    }
+}
+
+/// What a process asks of its agent.
+struct WorkerRequests {
+    agent: Weak<Agent>,
+    proc: ProcId,
+}
+
+impl Sink for WorkerRequests {
+    fn frame(&self, link: &Arc<Link>, frame: Frame, _: Vec<OwnedFd>) {
+        let Some(agent) = self.agent.upgrade() else { return };
+        match frame.decode_header::<Control>() {
+            Ok(Control::Connect { peer }) => agent.connect(self.proc, peer),
+            Ok(Control::Spawn(spawn)) => {
+                let welcome = frame.parts.into_iter().next().unwrap_or_default();
+                agent.spawn_for(SpawnProcs { welcome, ..*spawn });
+            }
+            Ok(Control::StopProcs(stop)) => agent.stop(stop),
+            Ok(Control::Signal { proc, signal }) => agent.signal(proc, signal),
+            Ok(_) => {}
+            Err(_) => link.close(),
+        }
+    }
+
+    /// A hint only: the keeper says when the process is dead.
+    fn ended(&self, _: &Arc<Link>, _: Option<String>) {}
+}
+
+impl Agent {
+    /// Start a mesh that another process owns, which hears of a failure as the death of its members.
+    fn spawn_for(self: &Arc<Self>, spawn: SpawnProcs) {
+        let (mesh, name, owner, count) = (spawn.mesh, spawn.name.clone(), spawn.owner.proc, spawn.count);
+        let Err(error) = self.spawn(spawn) else { return };
+        for rank in 0..count {
+            let cause = Cause::Launch(error.to_string());
+            let proc = ProcId::first(mesh, rank);
+            self.tell_death(owner, Death { proc, name: name.clone(), host: String::new(), pid: 0, cause });
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Why somebody cannot answer any more.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::ProcId;
+use crate::keeper::protocol::ExitStatus;
+
+/// The end of a process, or of one actor in it, as everybody who waited for it is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Death {
+    /// The process.
+    pub proc: ProcId,
+    /// The label of its mesh.
+    pub name: String,
+    /// The host that it ran on.
+    pub host: String,
+    /// Its process id; 0 where it never ran.
+    pub pid: i32,
+    /// What ended it.
+    pub cause: Cause,
+}
+
+/// What ended a process or an actor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// An actor ended while its process lives: by failure or because it was stopped.
+    Actor {
+        /// Whether somebody stopped it.
+        stopped: bool,
+        /// One sentence.
+        reason: String,
+        /// What the actor's runtime has to say about it; opaque here.
+        detail: Vec<u8>,
+    },
+    /// The process returned this code although nobody had stopped it.
+    Exit(i32),
+    /// The process could not be started.
+    Launch(String),
+    /// Nothing is known of such a process, or the way to it is gone.
+    Lost(String),
+    /// A signal ended the process.
+    Signal(i32),
+    /// Somebody stopped the process.
+    Stopped(String),
+}
+
+impl From<ExitStatus> for Cause {
+    fn from(status: ExitStatus) -> Self {
+        match status {
+            ExitStatus::Code(code) => Self::Exit(code),
+            ExitStatus::Signal(signal) => Self::Signal(signal),
+        }
+    }
+}
+
+impl Cause {
+    /// The cause as one word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Actor { stopped: true, .. } | Self::Stopped(_) => "stopped",
+            Self::Actor { .. } => "actor",
+            Self::Exit(_) => "exit",
+            Self::Launch(_) => "launch",
+            Self::Lost(_) => "lost",
+            Self::Signal(_) => "signal",
+        }
+    }
+}
+
+impl Death {
+    /// One sentence for a person.
+    pub fn reason(&self) -> String {
+        match &self.cause {
+            Cause::Actor { reason, .. } => reason.clone(),
+            Cause::Exit(code) => format!("{} exited with status {code}", self.place()),
+            Cause::Launch(error) => format!("{} could not be started: {error}", self.place()),
+            Cause::Lost(reason) => format!("{} cannot be reached: {reason}", self.place()),
+            Cause::Signal(signal) => {
+                format!("{} was killed by signal {signal} ({})", self.place(), crate::sys::signals::name(*signal))
+            }
+            Cause::Stopped(reason) => format!("{} was stopped: {reason}", self.place()),
+        }
+    }
+
+    fn place(&self) -> String {
+        let name = if self.name.is_empty() { "?" } else { &self.name };
+        if self.pid == 0 {
+            return format!("process `{name}` rank {}", self.proc.rank);
+        }
+        format!("process `{name}` rank {} (pid {} on {})", self.proc.rank, self.pid, self.host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::MeshId;
+
+    #[test]
+    fn a_reason_names_process_host_and_signal() {
+        let death = Death {
+            proc: ProcId::first(MeshId([1; 16]), 2),
+            name: "trainers".into(),
+            host: "node".into(),
+            pid: 42,
+            cause: Cause::Signal(9),
+        };
+        assert_eq!(death.reason(), "process `trainers` rank 2 (pid 42 on node) was killed by signal 9 (SIGKILL)");
+    }
+}

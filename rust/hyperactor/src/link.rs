@@ -1,0 +1,343 @@
+//! Links: framed, ordered streams between two processes of one host.
+//!
+//! # Who reads, who writes
+//! - **LINK-1** Whoever holds the *read lease* reads the socket and delivers what arrives, in order. The I/O thread
+//!   takes the lease whenever the socket is readable and nobody has it; a thread that waits for something to arrive by
+//!   this link may take it instead, and gives it back before user code runs.
+//! - **LINK-2** A sender writes in its own thread, under the writer's lock, and only if nothing is queued before it.
+//!   What the socket does not take is queued, and the I/O thread writes it.
+//! - **LINK-3** Nothing is delivered after the end of the stream. That the stream ended is a hint that the peer died;
+//!   only the agent's word decides.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use bytes::{Buf, Bytes, BytesMut};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::reactor::Reactor;
+use crate::sys::fork::Descriptor;
+use crate::sys::poll::Interest;
+use crate::sys::socket;
+use crate::wire::frame::{self, Decoded};
+use crate::wire::{Frame, FrameError, Limits};
+
+/// Bytes asked for in one read where no longer frame is under way.
+const READ_BYTES: usize = 64 << 10;
+
+/// Most slices that go into one write; the system's limit is higher everywhere.
+const WRITE_SLICES: usize = 64;
+
+/// Where a link delivers. Called by whoever holds the read lease, so it must not block or run user code.
+pub trait Sink: Send + Sync {
+    /// A frame arrived, with the descriptors that came with it.
+    fn frame(&self, link: &Arc<Link>, frame: Frame, descriptors: Vec<OwnedFd>);
+    /// The stream ended, with an error where the peer broke the protocol or the socket failed.
+    fn ended(&self, link: &Arc<Link>, error: Option<String>);
+}
+
+/// One end of a stream of frames.
+pub struct Link {
+    socket: Descriptor,
+    key: usize,
+    reactor: Weak<Reactor>,
+    sink: Arc<dyn Sink>,
+    interest: Mutex<Interest>,
+    reader: Mutex<Reader>,
+    writer: Mutex<Writer>,
+    ended: AtomicBool,
+}
+
+/// What was read and is not yet a frame.
+#[derive(Default)]
+pub struct Reader {
+    buffer: BytesMut,
+    descriptors: Vec<OwnedFd>,
+    /// How many bytes the frame under way still lacks.
+    missing: usize,
+}
+
+#[derive(Default)]
+struct Writer {
+    queue: VecDeque<Chunk>,
+    closed: bool,
+}
+
+struct Chunk {
+    bytes: Bytes,
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Link {
+    /// A link over `socket`, read by the I/O thread of `reactor` from now on. `reader` holds what was read before.
+    pub fn open(socket: OwnedFd, reader: Reader, sink: Arc<dyn Sink>, reactor: &Arc<Reactor>) -> io::Result<Arc<Self>> {
+        let link = Arc::new(Self {
+            socket: Descriptor::new(socket),
+            key: reactor.next_key(),
+            reactor: Arc::downgrade(reactor),
+            sink,
+            interest: Mutex::new(Interest { read: true, write: false }),
+            reader: Mutex::new(reader),
+            writer: Mutex::default(),
+            ended: AtomicBool::new(false),
+        });
+        reactor.register(&link)?;
+        // What was read before would otherwise wait for more to arrive.
+        link.deliver_buffered(&mut link.reader.lock());
+        Ok(link)
+    }
+
+    /// Under which the reactor knows it.
+    pub(crate) fn key(&self) -> usize {
+        self.key
+    }
+
+    /// Send a frame after all that was sent before; never waits. On a closed link the frame is dropped.
+    pub fn send(&self, frame: &Frame, descriptors: Vec<OwnedFd>) {
+        let mut writer = self.writer.lock();
+        if writer.closed {
+            return;
+        }
+        let head = Chunk { bytes: frame.encode_head(), descriptors };
+        let was_empty = writer.queue.is_empty();
+        writer.queue.push_back(head);
+        let parts = frame.parts.iter().filter(|part| !part.is_empty());
+        writer.queue.extend(parts.map(|part| Chunk { bytes: part.clone(), descriptors: Vec::new() }));
+        if was_empty {
+            self.write(&mut writer);
+            if !writer.queue.is_empty() {
+                self.want(|interest| interest.write = true);
+            }
+        }
+    }
+
+    /// Write what is queued; called by the I/O thread when the socket takes more.
+    pub(crate) fn flush(&self) {
+        let mut writer = self.writer.lock();
+        self.write(&mut writer);
+        if writer.queue.is_empty() {
+            self.want(|interest| interest.write = false);
+        }
+    }
+
+    /// Whether everything that was sent has gone to the system.
+    pub fn is_flushed(&self) -> bool {
+        self.writer.lock().queue.is_empty()
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        while !writer.queue.is_empty() {
+            match self.write_some(&writer.queue) {
+                Ok(count) => writer.advance(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // The reader meets the end of the stream too, and tells the sink.
+                    writer.closed = true;
+                    writer.queue.clear();
+                }
+            }
+        }
+    }
+
+    /// One system call: descriptors go with the first byte of their chunk, so a chunk that has some starts a call.
+    fn write_some(&self, queue: &VecDeque<Chunk>) -> io::Result<usize> {
+        let descriptors = queue.front().map_or(&[][..], |chunk| &chunk.descriptors);
+        let mut slices = [IoSlice::new(&[]); WRITE_SLICES];
+        let mut used = 0;
+        for (slot, chunk) in slices.iter_mut().zip(queue) {
+            if used > 0 && !chunk.descriptors.is_empty() {
+                break;
+            }
+            *slot = IoSlice::new(&chunk.bytes);
+            used += 1;
+        }
+        socket::send(self.socket.as_fd(), &slices[..used], descriptors)
+    }
+
+    /// The right to read, if nobody has it.
+    pub fn try_lease(self: &Arc<Self>) -> Option<ReadLease<'_>> {
+        if self.ended.load(Ordering::Relaxed) {
+            return None;
+        }
+        let reader = self.reader.try_lock()?;
+        self.want(|interest| interest.read = false);
+        Some(ReadLease { link: self, reader: Some(reader) })
+    }
+
+    /// Read what there is, unless somebody else is reading; called by the I/O thread.
+    pub(crate) fn read_if_free(self: &Arc<Self>) {
+        if let Some(mut reader) = self.reader.try_lock() {
+            self.read(&mut reader);
+        }
+    }
+
+    /// Read all that the peer sent before it died, to the end of the stream or of what is there.
+    pub fn drain(self: &Arc<Self>) {
+        let mut reader = self.reader.try_lock().unwrap_or_else(|| {
+            // A thread waits with the lease, perhaps for ever: a child of the dead peer may keep the stream open. This
+            // wakes it, and leaves what has arrived to be read.
+            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Read);
+            self.reader.lock()
+        });
+        while self.read(&mut reader) {}
+    }
+
+    /// Read once and deliver; false when there was nothing or the stream is at its end.
+    fn read(self: &Arc<Self>, reader: &mut Reader) -> bool {
+        if self.ended.load(Ordering::Relaxed) {
+            return false;
+        }
+        match reader.fill(self.socket.as_fd()) {
+            Ok(0) => self.end(None),
+            Ok(_) => return self.deliver_buffered(reader),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => self.end(Some(error.to_string())),
+        }
+        false
+    }
+
+    fn deliver_buffered(self: &Arc<Self>, reader: &mut Reader) -> bool {
+        loop {
+            match reader.next() {
+                Ok(Some((frame, descriptors))) => self.sink.frame(self, frame, descriptors),
+                Ok(None) => return true,
+                Err(error) => {
+                    self.end(Some(error.to_string()));
+                    return false;
+                }
+            }
+        }
+    }
+
+    fn end(self: &Arc<Self>, error: Option<String>) {
+        if self.ended.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.close();
+        self.sink.ended(self, error);
+    }
+
+    /// Send and receive nothing any more; the peer meets the end of the stream.
+    pub fn close(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(reactor) = self.reactor.upgrade() {
+            reactor.deregister(self);
+        }
+        let mut writer = self.writer.lock();
+        writer.closed = true;
+        writer.queue.clear();
+        // Copies of the descriptor may live in forked children; shutting down ends the stream for all of them.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+
+    fn want(&self, change: impl FnOnce(&mut Interest)) {
+        let mut interest = self.interest.lock();
+        change(&mut interest);
+        if let Some(reactor) = self.reactor.upgrade() {
+            reactor.set_interest(self, *interest);
+        }
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The right to read a link. While it is held the I/O thread does not look at the link.
+pub struct ReadLease<'a> {
+    link: &'a Arc<Link>,
+    /// Taken only by drop, which lets the I/O thread look again before it unlocks.
+    reader: Option<MutexGuard<'a, Reader>>,
+}
+
+impl ReadLease<'_> {
+    /// What to wait for.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.link.socket.as_fd()
+    }
+
+    /// Read once and deliver.
+    pub fn read(&mut self) {
+        if let Some(reader) = &mut self.reader {
+            self.link.read(reader);
+        }
+    }
+}
+
+impl Drop for ReadLease<'_> {
+    fn drop(&mut self) {
+        self.link.want(|interest| interest.read = true);
+        self.reader.take();
+    }
+}
+
+impl Reader {
+    /// Receive once into the buffer. A long frame gets its whole room at once, so that nothing is moved.
+    fn fill(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        let wanted = self.missing.max(READ_BYTES);
+        let filled = self.buffer.len();
+        self.buffer.resize(filled + wanted.min(MAX_READ_BYTES), 0);
+        let outcome = socket::receive(socket, &mut self.buffer[filled..], &mut self.descriptors);
+        self.buffer.truncate(filled + outcome.as_ref().map_or(0, |count| *count));
+        outcome
+    }
+
+    fn next(&mut self) -> Result<Option<(Frame, Vec<OwnedFd>)>, FrameError> {
+        if self.buffer.is_empty() {
+            self.missing = 0;
+            return Ok(None);
+        }
+        match frame::decode(&mut self.buffer, &Limits::default())? {
+            Decoded::Missing(bytes) => {
+                self.missing = bytes;
+                self.buffer.reserve(bytes);
+                Ok(None)
+            }
+            Decoded::Frame(frame) => {
+                let count = usize::from(frame.descriptors).min(self.descriptors.len());
+                let descriptors = self.descriptors.drain(..count).collect();
+                Ok(Some((frame, descriptors)))
+            }
+        }
+    }
+
+    /// Wait for the first frame of a stream that no link has yet.
+    pub fn first_frame(&mut self, socket: &OwnedFd) -> Result<(Frame, Vec<OwnedFd>), String> {
+        loop {
+            if let Some(first) = self.next().map_err(|error| error.to_string())? {
+                return Ok(first);
+            }
+            crate::sys::poll::readable([socket.as_fd()], None).map_err(|error| error.to_string())?;
+            match self.fill(socket.as_fd()) {
+                Ok(0) => return Err("the agent closed the control socket".into()),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error.to_string()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Most bytes asked for in one read; longer frames take several.
+const MAX_READ_BYTES: usize = 4 << 20;
+
+impl Writer {
+    fn advance(&mut self, mut count: usize) {
+        while let Some(front) = self.queue.front_mut() {
+            if count > 0 {
+                // They went with the first byte.
+                front.descriptors.clear();
+            }
+            if count < front.bytes.len() {
+                front.bytes.advance(count);
+                return;
+            }
+            count -= front.bytes.len();
+            self.queue.pop_front();
+        }
+    }
+}

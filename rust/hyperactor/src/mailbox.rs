@@ -1,0 +1,231 @@
+//! Mailboxes: where the requests to one actor queue.
+//!
+//! # Invariants
+//! - **MAILBOX-1** Messages leave in the order in which they came.
+//! - **MAILBOX-2** A mailbox that nobody opened yet keeps what arrives: a reference may be used the moment it arrives.
+//! - **MAILBOX-3** After the close every request, queued or later, is answered with the reason of the close.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::death::Death;
+use crate::link::Link;
+use crate::message::Message;
+use crate::notifier::Notifier;
+use crate::park::{Interrupt, Parker, Waited, wait_until};
+use crate::wire::header::Kind;
+
+/// The queue of one actor.
+#[derive(Default)]
+pub struct Mailbox {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Message>,
+    closed: Option<Arc<Death>>,
+    waiting: Option<Arc<Parker>>,
+    notifier: Option<(Arc<Notifier>, u64)>,
+    /// The link that the last message came by: the next one probably comes by it too.
+    link: Option<Arc<Link>>,
+}
+
+impl Mailbox {
+    /// Deliver a message, which came by `link` if it came from another process.
+    pub fn push(&self, message: Message, link: Option<&Arc<Link>>) {
+        let mut state = self.state.lock();
+        if let Some(death) = &state.closed {
+            let death = death.clone();
+            drop(state);
+            refuse(&message, &death);
+            return;
+        }
+        if let Kind::Cancel = message.kind
+            && state.withdraw(&message)
+        {
+            return;
+        }
+        let was_empty = state.queue.is_empty();
+        state.queue.push_back(message);
+        state.remember(link);
+        state.wake(was_empty);
+    }
+
+    /// Take the next message, if there is one.
+    pub fn try_recv(&self) -> Option<Message> {
+        self.state.lock().queue.pop_front()
+    }
+
+    /// Take all messages.
+    pub fn drain(&self) -> Vec<Message> {
+        self.state.lock().queue.drain(..).collect()
+    }
+
+    /// Wait for the next message until `deadline`; none when it passed or the mailbox is closed.
+    pub fn recv<E>(
+        &self,
+        deadline: Option<Instant>,
+        interrupt: Interrupt<'_, E>,
+    ) -> io::Result<(Waited<E>, Option<Message>)> {
+        if let Some(message) = self.try_recv() {
+            return Ok((Waited::Ready, Some(message)));
+        }
+        let parker = Parker::current()?;
+        let link = {
+            let mut state = self.state.lock();
+            state.waiting = Some(parker.clone());
+            state.link.clone()
+        };
+        let ready = || {
+            let state = self.state.lock();
+            !state.queue.is_empty() || state.closed.is_some()
+        };
+        let outcome = wait_until(&parker, ready, link.as_ref(), deadline, interrupt);
+        let mut state = self.state.lock();
+        state.waiting = None;
+        Ok((outcome?, state.queue.pop_front()))
+    }
+
+    /// From now on push `token` whenever a message comes into the empty queue, and now if it is not empty.
+    pub fn notify(&self, notifier: Arc<Notifier>, token: u64) {
+        let mut state = self.state.lock();
+        if !state.queue.is_empty() || state.closed.is_some() {
+            notifier.push(token);
+        }
+        state.notifier = Some((notifier, token));
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().closed.is_some()
+    }
+
+    /// End it: what queues and what comes later is answered with `death`. The first close counts.
+    pub fn close(&self, death: Death) {
+        let death = Arc::new(death);
+        let mut state = self.state.lock();
+        if state.closed.is_some() {
+            return;
+        }
+        state.closed = Some(death.clone());
+        state.link = None;
+        let queue = std::mem::take(&mut state.queue);
+        state.wake(true);
+        drop(state);
+        queue.iter().for_each(|message| refuse(message, &death));
+    }
+}
+
+impl State {
+    /// Take the cancelled request out of the queue, if it still waits there.
+    fn withdraw(&mut self, cancel: &Message) -> bool {
+        let is_it = |message: &Message| matches!(message.kind, Kind::Call) && message.call == cancel.call;
+        let Some(at) = self.queue.iter().position(is_it) else { return false };
+        self.queue.remove(at);
+        true
+    }
+
+    fn remember(&mut self, link: Option<&Arc<Link>>) {
+        let Some(link) = link else { return };
+        if !self.link.as_ref().is_some_and(|known| Arc::ptr_eq(known, link)) {
+            self.link = Some(link.clone());
+        }
+    }
+
+    fn wake(&self, was_empty: bool) {
+        if let Some(parker) = &self.waiting {
+            parker.unpark();
+        } else if was_empty && let Some((notifier, token)) = &self.notifier {
+            notifier.push(*token);
+        }
+    }
+}
+
+fn refuse(message: &Message, death: &Death) {
+    // A header of this kind always encodes; and a caller that is gone needs no answer.
+    let _ = message.answer(Kind::Dead(Box::new(death.clone())), Vec::<Bytes>::new());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::death::Cause;
+    use crate::id::{ActorId, MeshId, PortId, ProcId};
+    use crate::wire::header::Sender;
+
+    fn sender() -> Sender {
+        Sender { proc: ProcId::first(MeshId([1; 16]), 0), actor: ActorId([2; 16]) }
+    }
+
+    fn request(rank: u32) -> Message {
+        Message::bare(Kind::Call, rank, sender())
+    }
+
+    fn death() -> Death {
+        Death {
+            proc: sender().proc,
+            name: String::new(),
+            host: String::new(),
+            pid: 0,
+            cause: Cause::Stopped("test".into()),
+        }
+    }
+
+    #[test]
+    fn mailbox_1_messages_leave_in_the_order_in_which_they_came() {
+        let mailbox = Mailbox::default();
+        (0..10).for_each(|rank| mailbox.push(request(rank), None));
+        let ranks: Vec<u32> = std::iter::from_fn(|| mailbox.try_recv()).map(|message| message.rank).collect();
+        assert_eq!(ranks, (0..10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_waiting_thread_gets_what_another_thread_pushes() {
+        let mailbox = Arc::new(Mailbox::default());
+        let pushing = mailbox.clone();
+        let thread = std::thread::spawn(move || (0..1000).for_each(|rank| pushing.push(request(rank), None)));
+        for rank in 0..1000 {
+            let (_, message) = mailbox.recv::<Infallible>(None, None).unwrap();
+            assert_eq!(message.unwrap().rank, rank);
+        }
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_deadline_ends_the_wait() {
+        let deadline = Some(Instant::now() + Duration::from_millis(5));
+        let (waited, message) = Mailbox::default().recv::<Infallible>(deadline, None).unwrap();
+        assert_eq!(waited, Waited::TimedOut);
+        assert!(message.is_none());
+    }
+
+    #[test]
+    fn mailbox_3_nothing_queues_after_the_close() {
+        let mailbox = Mailbox::default();
+        mailbox.push(request(0), None);
+        mailbox.close(death());
+        mailbox.push(request(1), None);
+        assert!(mailbox.try_recv().is_none());
+        let (_, message) = mailbox.recv::<Infallible>(None, None).unwrap();
+        assert!(message.is_none());
+    }
+
+    #[test]
+    fn a_cancelled_request_that_still_waits_is_withdrawn() {
+        let mailbox = Mailbox::default();
+        let call = Some(PortId { proc: sender().proc, index: 5 });
+        mailbox.push(Message { call, ..request(0) }, None);
+        mailbox.push(request(1), None);
+        mailbox.push(Message { call, ..Message::bare(Kind::Cancel, 0, sender()) }, None);
+        assert_eq!(mailbox.drain().iter().map(|message| message.rank).collect::<Vec<_>>(), [1]);
+    }
+}

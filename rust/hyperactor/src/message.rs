@@ -1,0 +1,149 @@
+//! Messages as their receiver sees them, and the duty to answer.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+
+use crate::death::{Cause, Death};
+use crate::id::{ActorId, PortId, ProcId};
+use crate::runtime::Runtime;
+use crate::wire::header::{Destination, Kind, MessageHeader, Sender};
+use crate::wire::{Frame, FrameError, Priority};
+
+/// One received message.
+pub struct Message {
+    /// What it is.
+    pub kind: Kind,
+    /// Request: the receiver's place in the view as addressed. Answer: the place of who answers.
+    pub rank: u32,
+    /// Who sent it.
+    pub sender: Sender,
+    /// The call that it belongs to, if answers are wanted.
+    pub call: Option<PortId>,
+    /// What the sender says about the payload; the same for all receivers of a cast.
+    pub descriptor: Bytes,
+    /// The payload.
+    pub payload: Bytes,
+    /// Buffers that belong to the payload and were never joined with it.
+    pub buffers: Vec<Bytes>,
+    /// The duty to answer a request.
+    pub answer: Option<Answer>,
+}
+
+/// Where the answer to one request goes. Dropped without an answer, it tells the caller so: nobody waits in vain.
+pub struct Answer {
+    runtime: Weak<Runtime>,
+    port: PortId,
+    rank: u32,
+    sent: AtomicBool,
+}
+
+impl Message {
+    /// A message from a header and the parts that followed it: descriptor, payload, buffers.
+    pub fn new(header: MessageHeader, parts: Vec<Bytes>, runtime: &Arc<Runtime>) -> Self {
+        let mut parts = parts.into_iter();
+        let answer = match header.kind {
+            Kind::Call => header.reply.map(|port| Answer::new(runtime, port, header.rank)),
+            _ => None,
+        };
+        Self {
+            kind: header.kind,
+            rank: header.rank,
+            sender: header.sender,
+            call: header.reply,
+            descriptor: parts.next().unwrap_or_default(),
+            payload: parts.next().unwrap_or_default(),
+            buffers: parts.collect(),
+            answer,
+        }
+    }
+
+    /// What a process is told about the end of another.
+    pub fn notice(death: Death) -> Self {
+        let sender = Sender { proc: death.proc, actor: crate::id::PROCESS_ACTOR };
+        Self::bare(Kind::Death(Box::new(death)), 0, sender)
+    }
+
+    /// The answer that the runtime gives in place of one that cannot come.
+    pub fn dead(death: &Death, rank: u32) -> Self {
+        let sender = Sender { proc: death.proc, actor: crate::id::PROCESS_ACTOR };
+        Self::bare(Kind::Dead(Box::new(death.clone())), rank, sender)
+    }
+
+    /// A message without payload.
+    pub fn bare(kind: Kind, rank: u32, sender: Sender) -> Self {
+        Self {
+            kind,
+            rank,
+            sender,
+            call: None,
+            descriptor: Bytes::new(),
+            payload: Bytes::new(),
+            buffers: Vec::new(),
+            answer: None,
+        }
+    }
+
+    /// Answer a request; only the first answer counts, and without anybody waiting it does nothing.
+    pub fn answer(&self, kind: Kind, parts: Vec<Bytes>) -> Result<(), FrameError> {
+        self.answer.as_ref().map_or(Ok(()), |answer| answer.send(kind, parts))
+    }
+}
+
+impl Answer {
+    fn new(runtime: &Arc<Runtime>, port: PortId, rank: u32) -> Self {
+        Self { runtime: Arc::downgrade(runtime), port, rank, sent: AtomicBool::new(false) }
+    }
+
+    fn send(&self, kind: Kind, parts: Vec<Bytes>) -> Result<(), FrameError> {
+        if self.sent.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let Some(runtime) = self.runtime.upgrade() else { return Ok(()) };
+        let header = MessageHeader {
+            destination: Destination::Port(self.port),
+            sender: Sender { proc: runtime.proc(), actor: crate::id::PROCESS_ACTOR },
+            kind,
+            rank: self.rank,
+            reply: None,
+            sequence: 0,
+            epoch: 0,
+        };
+        // A caller that is gone needs no answer.
+        runtime.send(header, &parts).map(drop)
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if *self.sent.get_mut() {
+            return;
+        }
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        let cause = Cause::Actor {
+            stopped: false,
+            reason: "the request was dropped without an answer".into(),
+            detail: Vec::new(),
+        };
+        let _ = self.send(Kind::Dead(Box::new(runtime.own_death(cause))), Vec::new());
+    }
+}
+
+/// The header of a request.
+pub fn request(proc: ProcId, actor: ActorId, sender: Sender, rank: u32, reply: Option<PortId>) -> MessageHeader {
+    MessageHeader {
+        destination: Destination::Actor(proc, actor),
+        sender,
+        kind: Kind::Call,
+        rank,
+        reply,
+        sequence: 0,
+        epoch: 0,
+    }
+}
+
+/// A message on its way to another process.
+pub fn frame(header: &MessageHeader, parts: Vec<Bytes>) -> Result<Frame, FrameError> {
+    Frame::new(Priority::User, header, parts)
+}

@@ -1,0 +1,429 @@
+//! The runtime of one process: who it is, whom it knows, and where what arrives is delivered.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+
+use crate::agent::Agent;
+use crate::death::{Cause, Death};
+use crate::error::{Error, Result};
+use crate::id::{ActorId, MeshId, PROCESS_ACTOR, PortId, ProcId};
+use crate::keeper::KeeperCommand;
+use crate::link::{Link, Reader, Sink};
+use crate::mailbox::Mailbox;
+use crate::message::Message;
+use crate::peer::{Peer, Sent};
+use crate::reactor::Reactor;
+use crate::replies::Replies;
+use crate::sys::fork;
+use crate::wire::header::{Control, Destination, Kind, MessageHeader, Sender, SpawnProcs, StopProcs};
+use crate::wire::{Frame, FrameError, Priority};
+
+/// The runtime of one process.
+pub struct Runtime {
+    proc: ProcId,
+    host: String,
+    welcome: Bytes,
+    reactor: Arc<Reactor>,
+    role: OnceLock<Role>,
+    peers: RwLock<HashMap<ProcId, Arc<Peer>>>,
+    mailboxes: RwLock<HashMap<ActorId, Arc<Mailbox>>>,
+    ports: Mutex<HashMap<u64, Arc<Replies>>>,
+    next_port: AtomicU64,
+    closed: AtomicBool,
+}
+
+/// How a process reaches its host's agent: a client is where it lives.
+enum Role {
+    Client(Arc<Agent>),
+    Worker(Arc<Link>),
+}
+
+impl Runtime {
+    /// Become a client: a process mesh of one, and the agent of this host.
+    pub fn start_client(keeper: &KeeperCommand, host: &str) -> Result<Arc<Self>> {
+        let proc = ProcId::first(MeshId::random()?, 0);
+        let runtime = Self::start(proc, host, Bytes::new())?;
+        let agent = Agent::start(keeper, &runtime)?;
+        let _ = runtime.role.set(Role::Client(agent));
+        Ok(runtime)
+    }
+
+    /// Become a worker: take over the control socket and wait for the welcome.
+    pub fn start_worker(control: OwnedFd) -> Result<Arc<Self>> {
+        let mut reader = Reader::default();
+        let (frame, mut descriptors) = reader
+            .first_frame(&control)
+            .map_err(|error| Error::Misuse(format!("this worker was not welcomed by an agent: {error}")))?;
+        let Control::Welcome { proc, agent, host } = frame.decode_header()? else {
+            return Err(Error::Misuse("the agent's first word to this worker was not a welcome".into()));
+        };
+        let runtime = Self::start(proc, &host, frame.parts.into_iter().next().unwrap_or_default())?;
+        if let Some(socket) = descriptors.pop() {
+            runtime.open_link(agent, socket)?;
+        }
+        let sink = Arc::new(WorkerControl { runtime: Arc::downgrade(&runtime) });
+        let control = Link::open(control, reader, sink, &runtime.reactor)
+            .map_err(|error| Error::system("watch the control socket", error))?;
+        let _ = runtime.role.set(Role::Worker(control));
+        Ok(runtime)
+    }
+
+    fn start(proc: ProcId, host: &str, welcome: Bytes) -> Result<Arc<Self>> {
+        fork::install();
+        let reactor = Reactor::start().map_err(|error| Error::system("start the I/O thread", error))?;
+        let runtime = Arc::new(Self {
+            proc,
+            host: host.into(),
+            welcome,
+            reactor,
+            role: OnceLock::new(),
+            peers: RwLock::default(),
+            mailboxes: RwLock::default(),
+            ports: Mutex::default(),
+            next_port: AtomicU64::new(1),
+            closed: AtomicBool::new(false),
+        });
+        runtime.mailbox(PROCESS_ACTOR);
+        Ok(runtime)
+    }
+
+    /// Which process this is.
+    pub fn proc(&self) -> ProcId {
+        self.proc
+    }
+
+    /// The host's name.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// What this worker was given to start with.
+    pub fn welcome(&self) -> &Bytes {
+        &self.welcome
+    }
+
+    pub(crate) fn reactor(&self) -> &Arc<Reactor> {
+        &self.reactor
+    }
+
+    /// Fails where the runtime cannot serve any more.
+    pub fn check(&self) -> Result<()> {
+        if fork::is_forked_child() {
+            return Err(Error::Forked);
+        }
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        Ok(())
+    }
+
+    /// Whether it was shut down.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// The mailbox of an actor of this process; made when first asked for, by whoever asks first.
+    pub fn mailbox(&self, actor: ActorId) -> Arc<Mailbox> {
+        if let Some(mailbox) = self.mailboxes.read().get(&actor) {
+            return mailbox.clone();
+        }
+        self.mailboxes.write().entry(actor).or_default().clone()
+    }
+
+    /// Another process. A link is asked for when it is not known yet.
+    pub fn peer(self: &Arc<Self>, id: ProcId) -> Arc<Peer> {
+        let (peer, is_new) = self.peer_entry(id);
+        if is_new {
+            self.connect(id);
+        }
+        peer
+    }
+
+    /// Another process, without asking for a link.
+    pub(crate) fn peer_entry(&self, id: ProcId) -> (Arc<Peer>, bool) {
+        if let Some(peer) = self.peers.read().get(&id) {
+            return (peer.clone(), false);
+        }
+        let mut is_new = false;
+        let mut peers = self.peers.write();
+        let peer = peers.entry(id).or_insert_with(|| {
+            is_new = true;
+            Arc::new(Peer::awaited(id))
+        });
+        (peer.clone(), is_new)
+    }
+
+    fn connect(self: &Arc<Self>, peer: ProcId) {
+        match self.role.get() {
+            Some(Role::Client(agent)) => agent.connect_own(peer),
+            Some(Role::Worker(control)) => send_control(control, &Control::Connect { peer }, Vec::new()),
+            None => {}
+        }
+    }
+
+    /// From now on `socket` leads to `peer`.
+    pub(crate) fn open_link(self: &Arc<Self>, peer: ProcId, socket: OwnedFd) -> Result<()> {
+        let sink = Arc::new(Data { runtime: Arc::downgrade(self) });
+        let link = Link::open(socket, Reader::default(), sink, &self.reactor)
+            .map_err(|error| Error::system("watch a link", error))?;
+        self.peer_entry(peer).0.open(link);
+        Ok(())
+    }
+
+    /// Send a message to wherever its destination lies.
+    pub fn send(self: &Arc<Self>, header: MessageHeader, parts: &[Bytes]) -> std::result::Result<Sent, FrameError> {
+        let proc = header.destination.proc();
+        if proc == self.proc {
+            self.deliver(header, parts.to_vec(), None);
+            return Ok(Sent::OnItsWay);
+        }
+        self.peer(proc).send(header, parts.to_vec())
+    }
+
+    /// Deliver a message to this process, which came by `link` if it came from another.
+    pub(crate) fn deliver(self: &Arc<Self>, header: MessageHeader, parts: Vec<Bytes>, link: Option<&Arc<Link>>) {
+        let destination = header.destination;
+        let message = Message::new(header, parts, self);
+        match destination {
+            // Another generation's: whoever wants an answer gets it from the message's end.
+            _ if destination.proc() != self.proc => {}
+            Destination::Actor(_, actor) => self.mailbox(actor).push(message, link),
+            Destination::Port(port) => self.deliver_answer(port, message),
+        }
+    }
+
+    fn deliver_answer(&self, port: PortId, message: Message) {
+        let replies = self.ports.lock().get(&port.index).cloned();
+        // Whoever asked may have cancelled meanwhile.
+        if let Some(replies) = replies
+            && replies.push(message)
+        {
+            self.close_port(port);
+        }
+    }
+
+    /// A place for answers.
+    pub(crate) fn open_port(&self, make: impl FnOnce(PortId) -> Replies) -> Arc<Replies> {
+        let index = self.next_port.fetch_add(1, Ordering::Relaxed);
+        let replies = Arc::new(make(PortId { proc: self.proc, index }));
+        self.ports.lock().insert(index, replies.clone());
+        replies
+    }
+
+    /// Take no more answers there.
+    pub fn close_port(&self, port: PortId) {
+        self.ports.lock().remove(&port.index);
+    }
+
+    /// A target that is dead takes its place among the answers.
+    pub(crate) fn answer_for_dead(&self, replies: &Replies, death: &Death, rank: u32) {
+        if replies.push(Message::dead(death, rank))
+            && let Some(port) = replies.port
+        {
+            self.close_port(port);
+        }
+    }
+
+    /// A process ended: what it still said is delivered, then every call to it is answered in its place.
+    pub(crate) fn proc_died(&self, death: Death) {
+        let (peer, _) = self.peer_entry(death.proc);
+        if let Some(link) = peer.link() {
+            link.drain();
+        }
+        if !peer.set_dead(death.clone()) {
+            return;
+        }
+        let open: Vec<Arc<Replies>> = self.ports.lock().values().cloned().collect();
+        for replies in open {
+            if replies.proc_died(&death)
+                && let Some(port) = replies.port
+            {
+                self.close_port(port);
+            }
+        }
+        self.mailbox(PROCESS_ACTOR).push(Message::notice(death), None);
+    }
+
+    /// The end of this process or of an actor in it.
+    pub fn own_death(&self, cause: Cause) -> Death {
+        Death { proc: self.proc, name: String::new(), host: self.host.clone(), pid: std::process::id() as i32, cause }
+    }
+
+    /// Start the processes of a mesh. In a client fails where a limit is in the way; elsewhere, and for what goes wrong
+    /// later, calls to the members fail.
+    pub fn spawn_procs(self: &Arc<Self>, spawn: SpawnProcs) -> Result<()> {
+        self.check()?;
+        for rank in 0..spawn.count {
+            self.peer_entry(ProcId::first(spawn.mesh, rank));
+        }
+        match self.role.get() {
+            Some(Role::Client(agent)) => agent.spawn(spawn),
+            Some(Role::Worker(control)) => {
+                let welcome = spawn.welcome.clone();
+                send_control(control, &Control::Spawn(Box::new(spawn)), vec![welcome]);
+                Ok(())
+            }
+            None => Err(Error::Closed),
+        }
+    }
+
+    /// Let the processes of a mesh end; ready when all have.
+    pub fn stop_procs(self: &Arc<Self>, mesh: MeshId, reason: String, grace: Duration) -> Result<Arc<Replies>> {
+        self.check()?;
+        let replies = self.open_port(Replies::of_agent);
+        let Some(reply) = replies.port else { return Ok(replies) };
+        let stop = StopProcs { mesh, reason, grace_ms: grace.as_millis() as u64, reply };
+        match self.role.get() {
+            Some(Role::Client(agent)) => agent.stop(stop),
+            Some(Role::Worker(control)) => send_control(control, &Control::StopProcs(stop), Vec::new()),
+            None => {}
+        }
+        Ok(replies)
+    }
+
+    /// Send a signal to a process of this host.
+    pub fn signal(&self, proc: ProcId, signal: i32) -> Result<()> {
+        self.check()?;
+        match self.role.get() {
+            Some(Role::Client(agent)) => agent.signal(proc, signal),
+            Some(Role::Worker(control)) => send_control(control, &Control::Signal { proc, signal }, Vec::new()),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// The process ids of a mesh that this process's agent started, 0 where one does not run.
+    pub fn pids(&self, mesh: MeshId) -> Vec<i32> {
+        match self.role.get() {
+            Some(Role::Client(agent)) => agent.pids(mesh),
+            _ => Vec::new(),
+        }
+    }
+
+    /// End: a client ends all processes of its host within `grace` or a little more; a worker closes its links.
+    pub fn shutdown(&self, grace: Duration) {
+        if fork::is_forked_child() || self.closed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if let Some(Role::Client(agent)) = self.role.get() {
+            agent.shutdown(grace);
+        }
+        let death = self.own_death(Cause::Stopped("its process ends".into()));
+        let mailboxes: Vec<Arc<Mailbox>> = self.mailboxes.read().values().cloned().collect();
+        mailboxes.iter().for_each(|mailbox| mailbox.close(death.clone()));
+        // Whoever still waits for an answer hears that none comes.
+        let open: Vec<Arc<Replies>> = self.ports.lock().drain().map(|(_, replies)| replies).collect();
+        for replies in open {
+            for asked in replies.pending() {
+                replies.push(Message::dead(&Death { proc: asked.proc, ..death.clone() }, asked.rank));
+            }
+            replies.complete();
+        }
+        self.flush_links();
+        self.reactor.stop();
+    }
+
+    /// Give answers that are still queued a moment to leave.
+    fn flush_links(&self) {
+        let links: Vec<Arc<Link>> = self.peers.read().values().filter_map(|peer| peer.link()).collect();
+        let until = std::time::Instant::now() + FLUSH_TIME;
+        while std::time::Instant::now() < until && !links.iter().all(|link| link.is_flushed()) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// How long a process that ends waits for its peers to take what it sent.
+///
+/// A peer that reads takes it in microseconds; one that does not read is stopped or dead.
+const FLUSH_TIME: Duration = Duration::from_millis(200);
+
+/// Send a control message.
+pub(crate) fn send_control(link: &Link, control: &Control, parts: Vec<Bytes>) {
+    send_control_with(link, control, parts, Vec::new());
+}
+
+/// Send a control message with descriptors.
+pub(crate) fn send_control_with(link: &Link, control: &Control, parts: Vec<Bytes>, descriptors: Vec<OwnedFd>) {
+    // Control headers are plain data, which always encodes.
+    if let Ok(mut frame) = Frame::new(Priority::Control, control, parts) {
+        frame.descriptors = descriptors.len() as u8;
+        link.send(&frame, descriptors);
+    }
+}
+
+/// What arrives from other processes.
+struct Data {
+    runtime: Weak<Runtime>,
+}
+
+impl Sink for Data {
+    fn frame(&self, link: &Arc<Link>, frame: Frame, _: Vec<OwnedFd>) {
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        match frame.decode_header::<MessageHeader>() {
+            Ok(header) if !is_local_only(&header.kind) => runtime.deliver(header, frame.parts, Some(link)),
+            // A peer that breaks the protocol is not listened to any more.
+            _ => link.close(),
+        }
+    }
+
+    fn ended(&self, _: &Arc<Link>, _: Option<String>) {}
+}
+
+fn is_local_only(kind: &Kind) -> bool {
+    matches!(kind, Kind::Death(_))
+}
+
+/// What a worker hears from its agent.
+struct WorkerControl {
+    runtime: Weak<Runtime>,
+}
+
+impl Sink for WorkerControl {
+    fn frame(&self, link: &Arc<Link>, frame: Frame, descriptors: Vec<OwnedFd>) {
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        match frame.decode_header::<Control>() {
+            Ok(Control::Link { peer }) => {
+                if let Some(socket) = descriptors.into_iter().next() {
+                    // Without room for a descriptor the link stays awaited; the agent's limits check prevents that.
+                    let _ = runtime.open_link(peer, socket);
+                }
+            }
+            Ok(Control::Died(death)) => runtime.proc_died(*death),
+            Ok(Control::Stop) => runtime.end_worker("its agent stopped it"),
+            Ok(_) => {}
+            Err(_) => link.close(),
+        }
+    }
+
+    fn ended(&self, _: &Arc<Link>, _: Option<String>) {
+        if let Some(runtime) = self.runtime.upgrade() {
+            runtime.end_worker("its agent is gone");
+        }
+    }
+}
+
+impl Runtime {
+    /// Let the process's main loop end it.
+    fn end_worker(&self, reason: &str) {
+        self.mailbox(PROCESS_ACTOR).close(self.own_death(Cause::Stopped(reason.into())));
+    }
+
+    /// The sender of what the runtime itself says.
+    pub fn as_sender(&self) -> Sender {
+        Sender { proc: self.proc, actor: PROCESS_ACTOR }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::system("wait", error)
+    }
+}

@@ -1,0 +1,91 @@
+//! Unix sockets that carry bytes and descriptors.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType,
+};
+
+/// Most descriptors that travel with one frame.
+pub const MAX_DESCRIPTORS: usize = 8;
+
+/// Two connected stream sockets, neither of which a started program inherits.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (a, b) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)?;
+    for end in [&a, &b] {
+        close_on_exec(end)?;
+        // Without this a large message goes in small pieces, each with a wake-up of its own.
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(end, SOCKET_BUFFER_BYTES);
+    }
+    Ok((a, b))
+}
+
+/// Send without waiting; the descriptors go with the first byte. Returns how many bytes went.
+pub fn send(socket: impl AsFd, parts: &[IoSlice<'_>], descriptors: &[OwnedFd]) -> io::Result<usize> {
+    let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !borrowed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&borrowed)) {
+        return Err(io::Error::other("too many descriptors for one frame"));
+    }
+    let flags = SendFlags::DONTWAIT | no_signal();
+    retry(|| rustix::net::sendmsg(&socket, parts, &mut control, flags))
+}
+
+/// Receive without waiting; received descriptors are appended to `descriptors`. Zero is the end.
+pub fn receive(socket: impl AsFd, buffer: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | close_received_on_exec();
+    let count = retry(|| rustix::net::recvmsg(&socket, &mut [IoSliceMut::new(buffer)], &mut control, flags))?.bytes;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            for fd in received {
+                close_on_exec(&fd)?;
+                descriptors.push(fd);
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Let started programs not inherit `fd`.
+pub fn close_on_exec(fd: impl AsFd) -> io::Result<()> {
+    Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?)
+}
+
+fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(rustix::io::Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn no_signal() -> SendFlags {
+    SendFlags::NOSIGNAL
+}
+
+/// macOS has a socket option instead; Python ignores SIGPIPE anyway, and so does the keeper.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn no_signal() -> SendFlags {
+    SendFlags::empty()
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn close_received_on_exec() -> RecvFlags {
+    RecvFlags::CMSG_CLOEXEC
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn close_received_on_exec() -> RecvFlags {
+    RecvFlags::empty()
+}
+
+/// A pickle of a few hundred kilobytes fits, so that the usual message never waits for its receiver.
+const SOCKET_BUFFER_BYTES: usize = 1 << 20;

@@ -1,0 +1,148 @@
+//! Whom to send to: the members of an actor mesh in the order of a view, with their routes looked up once.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::death::Death;
+use crate::error::{Error, Result};
+use crate::id::{ActorId, MeshId, PortId, ProcId};
+use crate::message::request;
+use crate::peer::{Peer, Sent};
+use crate::replies::{Asked, Replies};
+use crate::runtime::Runtime;
+use crate::wire::header::{Kind, MessageHeader, Sender};
+
+/// Members of an actor mesh.
+pub struct Targets {
+    runtime: Arc<Runtime>,
+    actor: ActorId,
+    places: Vec<Place>,
+}
+
+enum Place {
+    Here(ProcId),
+    There(Arc<Peer>),
+}
+
+impl Place {
+    fn proc(&self) -> ProcId {
+        match self {
+            Self::Here(proc) => *proc,
+            Self::There(peer) => peer.id,
+        }
+    }
+}
+
+impl Targets {
+    /// The members of `actor` in the processes `ranks` of `mesh`, in this order.
+    pub fn new(runtime: Arc<Runtime>, mesh: MeshId, ranks: &[u32], actor: ActorId) -> Self {
+        let place = |&rank| {
+            let proc = ProcId::first(mesh, rank);
+            if proc == runtime.proc() { Place::Here(proc) } else { Place::There(runtime.peer(proc)) }
+        };
+        let places = ranks.iter().map(place).collect();
+        Self { runtime, actor, places }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Ask all. With `fail_fast`, one that is dead makes the call ready at once.
+    pub fn call(&self, sender: ActorId, parts: &[Bytes], fail_fast: bool) -> Result<Arc<Replies>> {
+        self.ask(0..self.places.len(), sender, parts, fail_fast)
+    }
+
+    /// Ask one.
+    pub fn call_at(&self, index: usize, sender: ActorId, parts: &[Bytes]) -> Result<Arc<Replies>> {
+        if index >= self.places.len() {
+            let count = self.places.len();
+            return Err(Error::Misuse(format!("there is no member {index} among {count}")));
+        }
+        self.ask(index..index + 1, sender, parts, true)
+    }
+
+    /// Tell all, wanting no answer.
+    pub fn cast(&self, sender: ActorId, parts: &[Bytes]) -> Result<()> {
+        self.runtime.check()?;
+        for index in 0..self.places.len() {
+            self.send_to(index, sender, parts, None)?;
+        }
+        Ok(())
+    }
+
+    /// Who of them is known to be in a dead process.
+    pub fn deaths(&self) -> Vec<(usize, Arc<Death>)> {
+        let death = |place: &Place| match place {
+            Place::Here(_) => None,
+            Place::There(peer) => peer.death(),
+        };
+        self.places.iter().enumerate().filter_map(|(index, place)| Some((index, death(place)?))).collect()
+    }
+
+    fn ask(
+        &self,
+        indices: std::ops::Range<usize>,
+        sender: ActorId,
+        parts: &[Bytes],
+        fail_fast: bool,
+    ) -> Result<Arc<Replies>> {
+        self.runtime.check()?;
+        let asked = indices
+            .clone()
+            .map(|index| Asked { proc: self.places[index].proc(), actor: self.actor, rank: index as u32 })
+            .collect();
+        // Several answers come by several links, which the I/O thread reads; one answer its waiter reads itself.
+        let link = match &self.places[indices.start.min(self.places.len().saturating_sub(1))..indices.end] {
+            [Place::There(peer)] => peer.link(),
+            _ => None,
+        };
+        let replies = self.runtime.open_port(|port| Replies::new(port, asked, fail_fast, link));
+        for index in indices {
+            if let Sent::Dead(death) = self.send_to(index, sender, parts, replies.port)? {
+                self.runtime.answer_for_dead(&replies, &death, index as u32);
+            }
+        }
+        Ok(replies)
+    }
+
+    fn send_to(&self, index: usize, sender: ActorId, parts: &[Bytes], reply: Option<PortId>) -> Result<Sent> {
+        let place = &self.places[index];
+        let sender = Sender { proc: self.runtime.proc(), actor: sender };
+        let header = request(place.proc(), self.actor, sender, index as u32, reply);
+        match place {
+            Place::There(peer) => Ok(peer.send(header, parts.to_vec())?),
+            Place::Here(_) => {
+                self.runtime.deliver(header, parts.to_vec(), None);
+                Ok(Sent::OnItsWay)
+            }
+        }
+    }
+}
+
+/// Tell those that have not answered a call that nobody waits for them any more.
+pub fn cancel(runtime: &Arc<Runtime>, replies: &Replies) -> Result<()> {
+    let Some(port) = replies.port else { return Ok(()) };
+    runtime.close_port(port);
+    for asked in replies.pending() {
+        let header = MessageHeader {
+            kind: Kind::Cancel,
+            ..request(
+                asked.proc,
+                asked.actor,
+                Sender { proc: runtime.proc(), actor: crate::id::PROCESS_ACTOR },
+                asked.rank,
+                Some(port),
+            )
+        };
+        runtime.send(header, &[])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! The native module `monarch._native`: a thin, private border between Python and the Rust core.
+//!
+//! One class of Python's is one file here, and its methods only delegate. [`enter`] is the only place that releases
+//! the interpreter lock and takes it back. No Rust lock is ever held while Python code may run, and no thread of the
+//! runtime takes the interpreter lock: it queues what happened and wakes whoever waits for it.
+
+mod death;
+mod enter;
+mod errors;
+mod info;
+mod mailbox;
+mod message;
+mod notifier;
+mod payload;
+mod replies;
+mod runtime;
+mod targets;
+
+use pyo3::prelude::*;
+
+/// The module's table of contents.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::death::Death;
+    #[pymodule_export]
+    use super::enter::interpreter_ends;
+    #[pymodule_export]
+    use super::info::{build_info, new_id};
+    #[pymodule_export]
+    use super::mailbox::Mailbox;
+    #[pymodule_export]
+    use super::message::Message;
+    #[pymodule_export]
+    use super::notifier::Notifier;
+    #[pymodule_export]
+    use super::replies::Replies;
+    #[pymodule_export]
+    use super::runtime::{Runtime, run_keeper};
+    #[pymodule_export]
+    use super::targets::Targets;
+
+    use pyo3::prelude::*;
+    use pyo3::types::PyBytes;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", super::info::VERSION)?;
+        module.add("PROCESS_ACTOR", PyBytes::new(module.py(), &hyperactor::id::PROCESS_ACTOR.0))?;
+        super::message::add_statuses(module)
+    }
+}

@@ -1,0 +1,123 @@
+//! `Message`: one received message.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyperactor::message;
+use hyperactor::wire::header::Kind;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyList};
+
+use crate::death::Death;
+use crate::payload;
+
+const CALL: u8 = 0;
+const VALUE: u8 = 1;
+const ERROR: u8 = 2;
+const DEAD: u8 = 3;
+const CANCEL: u8 = 4;
+const DEATH: u8 = 5;
+
+/// The numbers of the kinds of messages.
+pub fn add_statuses(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("STATUS_CALL", CALL)?;
+    module.add("STATUS_VALUE", VALUE)?;
+    module.add("STATUS_ERROR", ERROR)?;
+    module.add("STATUS_DEAD", DEAD)?;
+    module.add("STATUS_CANCEL", CANCEL)?;
+    module.add("STATUS_DEATH", DEATH)
+}
+
+#[pyclass(frozen, module = "monarch._native")]
+pub struct Message(Arc<message::Message>);
+
+impl From<message::Message> for Message {
+    fn from(message: message::Message) -> Self {
+        Self(Arc::new(message))
+    }
+}
+
+impl From<Arc<message::Message>> for Message {
+    fn from(message: Arc<message::Message>) -> Self {
+        Self(message)
+    }
+}
+
+#[pymethods]
+impl Message {
+    #[getter]
+    fn status(&self) -> u8 {
+        match self.0.kind {
+            Kind::Call => CALL,
+            Kind::Value => VALUE,
+            Kind::Error => ERROR,
+            Kind::Dead(_) => DEAD,
+            Kind::Cancel => CANCEL,
+            Kind::Death(_) => DEATH,
+        }
+    }
+
+    #[getter]
+    fn descriptor<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.descriptor)
+    }
+
+    #[getter]
+    fn payload<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.payload)
+    }
+
+    #[getter]
+    fn buffers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, self.0.buffers.iter().map(|buffer| PyByteArray::new(py, buffer)))
+    }
+
+    #[getter]
+    fn rank(&self) -> u32 {
+        self.0.rank
+    }
+
+    #[getter]
+    fn sender<'py>(&self, py: Python<'py>) -> (Bound<'py, PyBytes>, u32, Bound<'py, PyBytes>) {
+        let sender = self.0.sender;
+        (PyBytes::new(py, &sender.proc.mesh.0), sender.proc.rank, PyBytes::new(py, &sender.actor.0))
+    }
+
+    #[getter]
+    fn call_id<'py>(&self, py: Python<'py>) -> Option<(Bound<'py, PyBytes>, u32, u64)> {
+        self.0.call.map(|port| (PyBytes::new(py, &port.proc.mesh.0), port.proc.rank, port.index))
+    }
+
+    #[getter]
+    fn expects_reply(&self) -> bool {
+        self.0.answer.is_some()
+    }
+
+    #[getter]
+    fn death(&self) -> Option<Death> {
+        match &self.0.kind {
+            Kind::Dead(death) | Kind::Death(death) => Some((**death).clone().into()),
+            _ => None,
+        }
+    }
+
+    #[pyo3(signature = (status, payload, buffers=None))]
+    fn reply(&self, status: u8, payload: &Bound<'_, PyBytes>, buffers: Option<Vec<Bound<'_, PyAny>>>) -> PyResult<()> {
+        if self.0.answer.is_none() {
+            return Ok(());
+        }
+        let kind = match status {
+            VALUE => Kind::Value,
+            ERROR => Kind::Error,
+            other => return Err(PyValueError::new_err(format!("an answer has no status {other}"))),
+        };
+        let mut parts = payload::parts(&PyBytes::new(payload.py(), &[]), payload, buffers)?;
+        parts[0] = Bytes::new();
+        self.0.answer(kind, parts).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Message {} rank={} {} bytes>", self.status(), self.0.rank, self.0.payload.len())
+    }
+}

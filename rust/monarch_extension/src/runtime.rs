@@ -1,0 +1,148 @@
+//! `Runtime`: the runtime of this process, and the keeper's main function.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyperactor::error::Error;
+use hyperactor::id::{ActorId, MeshId, PROCESS_ACTOR, ProcId};
+use hyperactor::keeper::{self, KeeperCommand};
+use hyperactor::runtime;
+use hyperactor::wire::header::{Sender, SpawnProcs};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::enter::detached;
+use crate::errors::to_python;
+use crate::mailbox::Mailbox;
+use crate::payload::shared;
+use crate::replies::Replies;
+
+#[pyclass(frozen, module = "monarch._native")]
+pub struct Runtime(Arc<runtime::Runtime>);
+
+impl Runtime {
+    pub fn inner(&self) -> Arc<runtime::Runtime> {
+        self.0.clone()
+    }
+}
+
+#[pymethods]
+impl Runtime {
+    #[staticmethod]
+    fn start_client(py: Python<'_>, keeper_command: Vec<String>, host: &str) -> PyResult<Self> {
+        let mut words = keeper_command.into_iter();
+        let program = words.next().ok_or_else(|| PyValueError::new_err("the keeper's command is empty"))?;
+        let command = KeeperCommand { program, arguments: words.collect() };
+        let runtime = detached(py, || runtime::Runtime::start_client(&command, host)).map_err(to_python)?;
+        Ok(Self(runtime))
+    }
+
+    #[staticmethod]
+    fn start_worker(py: Python<'_>, control_fd: i32) -> PyResult<Self> {
+        let control = hyperactor::sys::fork::adopt(control_fd).map_err(|error| {
+            to_python(Error::system(format!("use descriptor {control_fd} as control socket"), error))
+        })?;
+        let runtime = detached(py, || runtime::Runtime::start_worker(control)).map_err(to_python)?;
+        Ok(Self(runtime))
+    }
+
+    #[getter]
+    fn mesh<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.proc().mesh.0)
+    }
+
+    #[getter]
+    fn rank(&self) -> u32 {
+        self.0.proc().rank
+    }
+
+    #[getter]
+    fn host(&self) -> &str {
+        self.0.host()
+    }
+
+    #[getter]
+    fn welcome<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.0.welcome())
+    }
+
+    #[getter]
+    fn process_mailbox(&self) -> Mailbox {
+        self.open(PROCESS_ACTOR)
+    }
+
+    fn mailbox(&self, actor: [u8; 16]) -> Mailbox {
+        self.open(ActorId(actor))
+    }
+
+    #[pyo3(signature = (mesh, name, count, owner, program, arguments, environment, directory, welcome))]
+    // One argument for each thing that a process gets.
+    #[allow(clippy::too_many_arguments)]
+    fn spawn_procs(
+        &self,
+        mesh: [u8; 16],
+        name: String,
+        count: u32,
+        owner: [u8; 16],
+        program: String,
+        arguments: Vec<String>,
+        environment: Vec<(String, String)>,
+        directory: String,
+        welcome: &Bound<'_, PyBytes>,
+    ) -> PyResult<()> {
+        let spawn = SpawnProcs {
+            mesh: MeshId(mesh),
+            name,
+            count,
+            owner: Sender { proc: self.0.proc(), actor: ActorId(owner) },
+            program,
+            arguments,
+            environment,
+            directory,
+            welcome: shared(welcome)?,
+        };
+        detached(welcome.py(), || self.0.spawn_procs(spawn)).map_err(to_python)
+    }
+
+    fn stop_procs(&self, mesh: [u8; 16], reason: String, grace_s: f64) -> PyResult<Replies> {
+        let replies = self.0.stop_procs(MeshId(mesh), reason, grace(grace_s)?).map_err(to_python)?;
+        Ok(Replies::new(self.0.clone(), replies))
+    }
+
+    fn kill_proc(&self, mesh: [u8; 16], rank: u32, signal: i32) -> PyResult<()> {
+        self.0.signal(ProcId::first(MeshId(mesh), rank), signal).map_err(to_python)
+    }
+
+    fn pids(&self, mesh: [u8; 16]) -> Vec<i32> {
+        self.0.pids(MeshId(mesh))
+    }
+
+    fn shutdown(&self, py: Python<'_>, grace_s: f64) -> PyResult<()> {
+        let grace = grace(grace_s)?;
+        detached(py, || self.0.shutdown(grace));
+        Ok(())
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
+impl Runtime {
+    fn open(&self, actor: ActorId) -> Mailbox {
+        Mailbox { runtime: self.0.clone(), inner: self.0.mailbox(actor) }
+    }
+}
+
+/// The whole life of a keeper process.
+#[pyfunction]
+pub fn run_keeper(py: Python<'_>, socket_fd: i32) -> i32 {
+    detached(py, || keeper::run(socket_fd))
+}
+
+fn grace(seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| PyValueError::new_err(format!("a grace period is a number of seconds from 0 on, not {seconds}")))
+}

@@ -1,0 +1,81 @@
+//! `Targets`: whom to send to.
+
+use std::sync::Arc;
+
+use hyperactor::id::{ActorId, MeshId};
+use hyperactor::{runtime, targets};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::death::Death;
+use crate::errors::to_python;
+use crate::payload::parts;
+use crate::replies::Replies;
+use crate::runtime::Runtime;
+
+#[pyclass(frozen, module = "monarch._native")]
+pub struct Targets {
+    runtime: Arc<runtime::Runtime>,
+    inner: targets::Targets,
+}
+
+type Buffers<'py> = Option<Vec<Bound<'py, PyAny>>>;
+
+#[pymethods]
+impl Targets {
+    #[new]
+    fn new(runtime: &Runtime, mesh: [u8; 16], ranks: Vec<u32>, actor: [u8; 16]) -> PyResult<Self> {
+        let runtime = runtime.inner();
+        runtime.check().map_err(to_python)?;
+        let inner = targets::Targets::new(runtime.clone(), MeshId(mesh), &ranks, ActorId(actor));
+        Ok(Self { runtime, inner })
+    }
+
+    fn __len__(&self) -> usize {
+        self.inner.len()
+    }
+
+    #[pyo3(signature = (sender, descriptor, payload, buffers=None, *, fail_fast=true))]
+    fn call(
+        &self,
+        sender: [u8; 16],
+        descriptor: &Bound<'_, PyBytes>,
+        payload: &Bound<'_, PyBytes>,
+        buffers: Buffers<'_>,
+        fail_fast: bool,
+    ) -> PyResult<Replies> {
+        let parts = parts(descriptor, payload, buffers)?;
+        let replies = self.inner.call(ActorId(sender), &parts, fail_fast).map_err(to_python)?;
+        Ok(Replies::new(self.runtime.clone(), replies))
+    }
+
+    #[pyo3(signature = (index, sender, descriptor, payload, buffers=None))]
+    fn call_at(
+        &self,
+        index: usize,
+        sender: [u8; 16],
+        descriptor: &Bound<'_, PyBytes>,
+        payload: &Bound<'_, PyBytes>,
+        buffers: Buffers<'_>,
+    ) -> PyResult<Replies> {
+        let parts = parts(descriptor, payload, buffers)?;
+        let replies = self.inner.call_at(index, ActorId(sender), &parts).map_err(to_python)?;
+        Ok(Replies::new(self.runtime.clone(), replies))
+    }
+
+    #[pyo3(signature = (sender, descriptor, payload, buffers=None))]
+    fn cast(
+        &self,
+        sender: [u8; 16],
+        descriptor: &Bound<'_, PyBytes>,
+        payload: &Bound<'_, PyBytes>,
+        buffers: Buffers<'_>,
+    ) -> PyResult<()> {
+        let parts = parts(descriptor, payload, buffers)?;
+        self.inner.cast(ActorId(sender), &parts).map_err(to_python)
+    }
+
+    fn deaths(&self) -> Vec<(usize, Death)> {
+        self.inner.deaths().into_iter().map(|(index, death)| (index, (*death).clone().into())).collect()
+    }
+}
