@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from monarch._actor.mesh_trait import MeshTrait
 from monarch._actor.shape import Extent, Point, Region, Slice
 

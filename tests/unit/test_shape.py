@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from monarch._actor.shape import Extent, Point, Region, Shape, Slice
 
 LABELS = ("a", "b", "c", "d")

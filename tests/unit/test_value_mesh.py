@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from monarch._actor.shape import Extent, Point, Shape, Slice
 from monarch._actor.value_mesh import ValueMesh
 

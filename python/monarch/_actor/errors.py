@@ -92,7 +92,7 @@ def remote_error(message: str, exception: BaseException, formatted: str) -> Acto
     """The `ActorError` to raise at the caller for `exception`, which a remote endpoint raised."""
     cls = _error_class(type(exception))
     try:
-        error = cls.__new__(cls, *exception.args)
+        error = _new_instance(cls, exception.args)
         _copy_attributes(exception, error)
         ActorError.__init__(error, exception, message, formatted)
         return error
@@ -119,7 +119,7 @@ def _make_error_class(cls: type[BaseException]) -> type[ActorError]:
     try:
         namespace = {"__module__": ActorError.__module__, "__qualname__": f"ActorError[{cls.__qualname__}]"}
         return type("ActorError", (ActorError, cls), namespace)
-    except TypeError:  # the layouts do not go together, or the class is final
+    except Exception:  # the layouts do not go together, or the class refuses to be derived from
         return ActorError
 
 
@@ -129,6 +129,14 @@ def _seems_local(cls: type[BaseException]) -> bool:
         return True
     # By name: asyncio and concurrent.futures have their own before Python 3.11, and must not be imported for this.
     return any(base.__name__ in ("TimeoutError", "CancelledError") for base in cls.__mro__)
+
+
+def _new_instance(cls: type[ActorError], args: tuple[Any, ...]) -> ActorError:
+    """An instance whose own type's constructor did not run: nobody knows what that one would want."""
+    try:
+        return Exception.__new__(cls, *args)
+    except TypeError:  # its memory has fields that only its own `__new__` sets up, as those of `OSError`
+        return cls.__new__(cls, *args)
 
 
 def _copy_attributes(source: BaseException, target: BaseException) -> None:
