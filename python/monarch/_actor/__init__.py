@@ -1,0 +1,1 @@
+"""The implementation of the actor API. Private: import from `monarch.actor`."""

@@ -1,0 +1,198 @@
+"""`ActorMesh`: what `ProcMesh.spawn` returns; its attributes are the endpoints of its class."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from monarch import _native
+from monarch._actor.actor import endpoints_of
+from monarch._actor.answers import answered_by_all
+from monarch._actor.context import process, sender
+from monarch._actor.descriptors import LOOK_UP
+from monarch._actor.endpoint import Endpoint, EndpointProperty
+from monarch._actor.future import Future
+from monarch._actor.mesh_root import MeshRoot, Subject
+from monarch._actor.mesh_trait import MeshTrait
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from typing_extensions import Self
+
+    from monarch._actor.proc_mesh import ProcMesh
+    from monarch._actor.shape import Region
+
+
+class ActorMeshRoot(MeshRoot):
+    """An actor mesh as it was spawned."""
+
+    __slots__ = ("actor", "actor_class", "procs", "spawned")
+
+    member = "actor"
+
+    def __init__(self, actor: bytes, procs: ProcMesh, name: str, actor_class: type) -> None:
+        super().__init__(actor, name, procs._region, procs._root.region)
+        self.actor = actor
+        self.procs = procs  # the processes as given to `spawn`
+        self.actor_class = actor_class
+        self.spawned: _native.Replies | None = None  # one answer for each constructor, where it was spawned from here
+        _roots[actor] = self
+
+    def reference(self) -> ActorMesh:
+        return mesh_of(self, self.region)
+
+
+# Copies of a reference that arrive here again and again are one mesh.
+_roots: WeakValueDictionary[bytes, ActorMeshRoot] = WeakValueDictionary()
+
+
+class ActorMesh(MeshTrait):
+    """Actors of one class, one on each process of the mesh that they were spawned on, or a view of those.
+
+    A value: pickles small, works wherever it arrives, and is equal to another view of the same actors under the same
+    labels. An endpoint wins over a mesh attribute of the same name. Only the object that `spawn` returned can stop it.
+    """
+
+    def __init__(self, root: ActorMeshRoot, region: Region, owned: bool = False) -> None:
+        self._root = root
+        self._view = region
+        self._owned = owned
+        self._targets: _native.Targets | None = None
+
+    @property
+    def _region(self) -> Region:
+        return self._view
+
+    def _with_region(self, region: Region) -> Self:
+        return type(self)(self._root, region)
+
+    def _addressed(self) -> _native.Targets:
+        """Whom messages to this view go to."""
+        if self._targets is None:
+            root = self._root
+            ranks = self._view.ranks()
+            self._targets = _native.Targets(process().runtime, root.procs._root.mesh, ranks, root.actor)
+        return self._targets
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached once for each endpoint: what is found is kept in the instance.
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        found = self._bind(name)
+        self.__dict__[name] = found
+        return found
+
+    def _bind(self, name: str) -> Endpoint[..., Any] | NotAnEndpoint:
+        root = self._root
+        attribute = getattr(root.actor_class, name, None)
+        if isinstance(attribute, EndpointProperty):
+            return Endpoint(root, self._view, self._addressed(), name, attribute.signature)
+        if callable(attribute):
+            return NotAnEndpoint(root, name)
+        raise AttributeError(_unknown_endpoint(root, name))
+
+    @property
+    def initialized(self) -> Future[None]:
+        """Done when all constructors have returned; raises what one of them raised.
+
+        Of a reference that arrived here: done when all actors can answer.
+        """
+        root = self._root
+        region = self._view if root.spawned is None else root.region
+        replies = root.spawned or self._addressed().call(sender(), LOOK_UP, b"")
+        subject = Subject(f"{root.name}.initialized", region.extent, root)
+        return Future._of(replies, len(region), answered_by_all, subject, quiet=True)
+
+    def stop(self, reason: str = "stopped by client") -> Future[None]:
+        """End the actors in order: what runs completes, what waits is answered with an error, `__cleanup__` runs.
+
+        Starts at once and may be repeated. Done when all have ended; an exception of a `__cleanup__` is its result.
+        Raises `NotImplementedError` on a view or a reference that arrived here: only the owner stops a mesh.
+        """
+        if not self._owned:
+            raise NotImplementedError(
+                f"{self._root.name}: only the actor mesh that `spawn` returned can be stopped, not a view or a "
+                "reference that arrived from elsewhere"
+            )
+        return process().stop_actor_mesh(self._root, reason)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ActorMesh):
+            return NotImplemented
+        return self._root.actor == other._root.actor and self._view == other._region
+
+    def __hash__(self) -> int:
+        return hash((self._root.actor, self._view))
+
+    def __repr__(self) -> str:
+        root = self._root
+        state = f", stopped: {root.stopped}" if root.stopped is not None else ""
+        return f"<ActorMesh {root.name} of {root.actor_class.__qualname__} {self._view.extent}{state}>"
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        root = self._root
+        return _arrived, (root.actor, root.procs, root.name, root.actor_class, self._view)
+
+
+class NotAnEndpoint:
+    """A plain method of the actor class, as an attribute of the mesh: it cannot be called from outside."""
+
+    __slots__ = ("_name", "_root")
+
+    def __init__(self, root: ActorMeshRoot, name: str) -> None:
+        self._root = root
+        self._name = name
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        raise RuntimeError(self._explain("it cannot be called on a mesh"))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(self._explain(f"it has no {name!r}"))
+
+    def _explain(self, consequence: str) -> str:
+        method = f"{self._root.actor_class.__qualname__}.{self._name}"
+        return f"{method} (mesh {self._root.name!r}) is not an endpoint, so {consequence}: mark it with @endpoint"
+
+
+def mesh_of(root: ActorMeshRoot, region: Region, owned: bool = False) -> ActorMesh:
+    """A view of the mesh; of a class whose endpoints win where its actors have endpoints named like mesh attributes."""
+    return _mesh_type(root.actor_class)(root, region, owned)
+
+
+def _arrived(actor: bytes, procs: ProcMesh, name: str, actor_class: type, region: Region) -> ActorMesh:
+    root = _roots.get(actor) or ActorMeshRoot(actor, procs, name, actor_class)
+    return mesh_of(root, region)
+
+
+class _WinningEndpoint:
+    """Puts an endpoint before the mesh attribute of the same name."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, mesh: ActorMesh, owner: type) -> Any:
+        return mesh.__getattr__(self._name)
+
+
+_mesh_types: WeakKeyDictionary[type, type[ActorMesh]] = WeakKeyDictionary()
+
+
+def _mesh_type(actor_class: type) -> type[ActorMesh]:
+    found = _mesh_types.get(actor_class)
+    if found is None:
+        clashes = {name: _WinningEndpoint(name) for name in endpoints_of(actor_class) if hasattr(ActorMesh, name)}
+        found = type("ActorMesh", (ActorMesh,), clashes) if clashes else ActorMesh
+        _mesh_types[actor_class] = found
+    return found
+
+
+def _unknown_endpoint(root: ActorMeshRoot, name: str) -> str:
+    from difflib import get_close_matches
+
+    known = sorted(endpoints_of(root.actor_class))
+    near = get_close_matches(name, known)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"it has {', '.join(known) or 'none'}"
+    return f"{root.actor_class.__qualname__} has no endpoint {name!r} (mesh {root.name!r}): {hint}"

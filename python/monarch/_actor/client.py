@@ -1,0 +1,63 @@
+"""The program as a client of the runtime: started by the first use, ended with the interpreter."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+
+from monarch import _native
+from monarch._actor import context
+from monarch._actor.context import Context, Instance, _context
+from monarch._actor.host_mesh import HostMesh
+from monarch._actor.local import fatal
+from monarch._actor.local.launch import package_parent
+from monarch._actor.local.process import Process
+from monarch._actor.local.root import Root
+from monarch._actor.proc_mesh import ProcMesh, ProcMeshRoot
+from monarch._actor.shape import Extent, Point
+
+# How long workers may take to end before they are killed when the program ends.
+EXIT_S = 5.0
+
+# All that the keeper runs; it imports this package's native module and nothing else.
+_KEEPER = "import sys; sys.path.insert(0, {!r}); from monarch import _native; raise SystemExit(_native.run_keeper(0))"
+
+_lock = threading.Lock()
+
+
+def start() -> Process:
+    """Make this process a client, once."""
+    with _lock:
+        if context._process is None:
+            context._process = _start()
+        process = context._process
+    if process.root_context is not None and _context.get() is None:
+        _context.set(process.root_context)
+    return process
+
+
+def _start() -> Process:
+    host_name = os.uname().nodename
+    keeper = [sys.executable, "-I", "-S", "-c", _KEEPER.format(package_parent())]
+    runtime = _native.Runtime.start_client(keeper, host_name)
+    nowhere = Extent((), ())
+    host = HostMesh(runtime.mesh, host_name, nowhere.region)
+    procs = ProcMesh(ProcMeshRoot(runtime.mesh, "client", nowhere.region, host), nowhere.region)
+    process = Process(runtime, host, procs)
+    process.root = Root(process, _native.new_id())
+    process.root.instance = Instance(process.root, "root", None, Point(0, nowhere), procs, None)
+    process.root_context = Context(process.root.instance, 0, nowhere)
+    fatal.install()
+    threading.Thread(target=process.serve, name="monarch-process", daemon=True).start()
+    atexit.register(_shut_down, process)
+    return process
+
+
+def _shut_down(process: Process) -> None:
+    """End everything that this program started, in bounded time and without a word."""
+    if os.getpid() != process.pid:
+        return  # a fork of the program: nothing here is its own
+    process.end_actors("the program ended")
+    process.runtime.shutdown(EXIT_S)

@@ -1,0 +1,251 @@
+"""Endpoints: methods that answer messages (`@endpoint`), and their adverbs on a mesh (`mesh.method.call(…)`)."""
+
+from __future__ import annotations
+
+from monarch._actor.answers import answer_at, answer_of_one, answers_of_all
+from monarch._actor.context import process, sender
+from monarch._actor.descriptors import endpoint_descriptor
+from monarch._actor.future import Future
+from monarch._actor.generics import Generic, ParamSpec, TypeVar
+from monarch._actor.pickling import dumps_arguments
+from monarch._actor.signature import Signature
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from typing import Any, Concatenate, overload
+
+    from monarch import _native
+    from monarch._actor.actor_mesh import ActorMeshRoot
+    from monarch._actor.shape import Extent, Region
+    from monarch._actor.value_mesh import ValueMesh
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class EndpointProperty(Generic[P, R]):
+    """A method marked with `@endpoint`, as the attribute of its class.
+
+    On a live actor (`self.method(…)`) it is the plain method: the body runs, nothing is sent.
+    """
+
+    def __init__(self, method: Callable[..., Any], concurrent: bool = False) -> None:
+        self._method = method
+        self._concurrent = concurrent
+        self._signature: Signature | None = None
+        self.__doc__ = method.__doc__
+        self.__name__ = method.__name__
+
+    @property
+    def signature(self) -> Signature:
+        """The parameters after `self`."""
+        if self._signature is None:
+            self._signature = Signature.of(self._method)
+        return self._signature
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> EndpointProperty[P, R]: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> Endpoint[P, R]: ...
+
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        return self if instance is None else self._method.__get__(instance, owner)
+
+    def __reduce__(self) -> tuple[type[EndpointProperty[P, R]], tuple[Callable[..., Any], bool]]:
+        return type(self), (self._method, self._concurrent)
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def endpoint(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> EndpointProperty[P, R]: ...
+    @overload
+    def endpoint(method: Callable[Concatenate[Any, P], R]) -> EndpointProperty[P, R]: ...
+
+
+def endpoint(method: Callable[..., Any]) -> Any:
+    """Let a method, `def` or `async def`, answer messages.
+
+    Raises `TypeError` for what is not a function and `ValueError` for a private name.
+    """
+    if isinstance(method, EndpointProperty) or not callable(method) or not hasattr(method, "__get__"):
+        raise TypeError(f"@endpoint goes on a plain method, not on {method!r}")
+    if method.__name__.startswith("_"):
+        raise ValueError(f"an endpoint needs a public name: rename {method.__qualname__!r}")
+    return EndpointProperty(method)
+
+
+def concurrent_endpoint(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> EndpointProperty[P, R]:
+    """Let an `async def` method answer messages while others run: each call is a task of its own.
+
+    Calls begin in the order in which they were sent. Raises `ValueError` for a plain `def`.
+    """
+    from monarch._actor.actor import is_async
+
+    if not is_async(method):
+        raise ValueError(f"@concurrent_endpoint needs an `async def`: {method!r} is none")
+    made: EndpointProperty[P, R] = endpoint(method)
+    made._concurrent = True
+    return made
+
+
+class Endpoint(Generic[P, R]):
+    """An endpoint of the actors of a mesh (or of a view of one). Its adverbs send; they differ in what comes back.
+
+    Sending is eager, in program order, and takes a snapshot of the arguments. Wrong arguments are a `TypeError`, and
+    arguments that cannot be pickled an error that names them, both at the call: nothing is sent then.
+    """
+
+    __slots__ = ("_descriptor", "_name", "_region", "_signature", "_targets", "extent", "label", "root")
+
+    def __init__(
+        self, root: ActorMeshRoot, region: Region, targets: _native.Targets, name: str, signature: Signature
+    ) -> None:
+        self.root = root
+        self._region = region
+        self._name = name
+        self._targets = targets
+        self._signature = signature
+        self._descriptor = endpoint_descriptor(name, region.extent)
+        self.extent: Extent = region.extent
+        self.label = f"{root.name}.{name}"
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Future[ValueMesh[R]]:
+        """Send to all; the result has the value of each rank.
+
+        A death fails it at once. Exceptions of endpoints wait for the other ranks and come as one error, which carries
+        `results` and `failures` by point.
+        """
+        payload, buffers = self._pack(args, kwargs)
+        return self._send(payload, buffers, len(self._targets), answers_of_all)
+
+    def call_one(self, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Send to the only actor of the mesh. Raises `ValueError` when there is not exactly one."""
+        if len(self._targets) != 1:
+            raise ValueError(
+                f"call_one requires exactly 1 actor, but mesh has {len(self._targets)}: select one with "
+                f"`.slice(…)`, or use call, choose or stream"
+            )
+        payload, buffers = self._pack(args, kwargs)
+        return self._send(payload, buffers, 1, answer_of_one)
+
+    def choose(self, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Send to one actor, picked at random among the living."""
+        payload, buffers = self._pack(args, kwargs)
+        if self.root.stopped is not None:
+            return Future._now(self.root.raise_stopped, self)
+        replies = self._targets.call_at(self._pick(), sender(), self._descriptor, payload, buffers)
+        return Future._of(replies, 1, answer_of_one, self)
+
+    def stream(self, *args: P.args, **kwargs: P.kwargs) -> ValueStream[R]:
+        """Send to all; iterate over the answers as they arrive."""
+        payload, buffers = self._pack(args, kwargs)
+        return ValueStream(self, payload, buffers)
+
+    def broadcast(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Send to all and want no answer. Dead actors are skipped; an exception in an endpoint fails its actor."""
+        payload, buffers = self._pack(args, kwargs)
+        if self.root.stopped is not None:
+            self.root.raise_stopped(self)
+        self._targets.cast(sender(), self._descriptor, payload, buffers)
+
+    def _pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, Any]:
+        signature = self._signature
+        signature.check(args, kwargs)
+        return dumps_arguments(self.label, signature.parameters, args, kwargs)
+
+    def _send(
+        self, payload: bytes, buffers: Any, count: int, decode: Callable[[Endpoint[P, R], _native.Replies], Any]
+    ) -> Future[Any]:
+        if self.root.stopped is not None:
+            return Future._now(self.root.raise_stopped, self)
+        me = sender()
+        replies = self._targets.call(me, self._descriptor, payload, buffers)
+        return Future._of(replies, count, decode, self, to_own_mesh=me == self.root.actor)
+
+    def is_answered_here(self, replies: _native.Replies) -> bool:
+        """Whether an answer is missing that only the actor of this mesh in this process can give."""
+        runtime = process().runtime
+        if runtime.mesh != self.root.procs._root.mesh or replies.expected != len(self._targets):
+            return False
+        ranks = self._region.ranks()
+        return runtime.rank in ranks and ranks.index(runtime.rank) in replies.pending()
+
+    def _pick(self) -> int:
+        """A position at random, among those whose process is not known to be dead where there are any."""
+        count = len(self._targets)
+        dead = {position for position, _ in self._targets.deaths()}
+        if not dead or len(dead) == count:
+            return _random_below(count)
+        living = [position for position in range(count) if position not in dead]
+        return living[_random_below(len(living))]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        # In the class body `self.method(…)` is the plain method, so type checkers have to see a call here.
+        raise TypeError(
+            f"{self.label} is an endpoint of remote actors: use `.call(…)`, `.call_one(…)`, `.choose(…)`, "
+            "`.stream(…)` or `.broadcast(…)`"
+        )
+
+    def __repr__(self) -> str:
+        return f"<endpoint {self.label} of {self.extent}>"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError(f"the endpoint {self.label} cannot be pickled; send the mesh instead")
+
+
+class ValueStream(Generic[R]):
+    """The answers of a mesh in the order in which they arrive.
+
+    `for` gives futures, one for each rank (the k-th is done once k ranks have answered); `async for` gives values.
+    """
+
+    __slots__ = ("_count", "_endpoint", "_replies", "_seen")
+
+    def __init__(self, endpoint: Endpoint[..., R], payload: bytes, buffers: Any) -> None:
+        self._endpoint = endpoint
+        self._seen = 0
+        self._count = len(endpoint._targets)
+        self._replies: _native.Replies | None = None
+        if endpoint.root.stopped is None:
+            self._replies = endpoint._targets.call(sender(), endpoint._descriptor, payload, buffers, fail_fast=False)
+
+    def __iter__(self) -> Iterator[Future[R]]:
+        return self
+
+    def __next__(self) -> Future[R]:
+        if self._seen == self._count:
+            raise StopIteration
+        self._seen += 1
+        if self._replies is None:
+            return Future._now(self._endpoint.root.raise_stopped, self._endpoint)
+        return Future._of(self._replies, self._seen, answer_at(self._seen - 1), self._endpoint)
+
+    def __aiter__(self) -> AsyncIterator[R]:
+        return self
+
+    async def __anext__(self) -> R:
+        try:
+            future = next(self)
+        except StopIteration:
+            raise StopAsyncIteration from None
+        return await future
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError(f"the stream of {self._endpoint.label} cannot be pickled")
+
+
+def _random_below(count: int) -> int:
+    # The C generator alone: `random` takes longer to import than this package.
+    from _random import Random
+
+    global _random
+    if _random is None:
+        _random = Random()
+    return int(_random.random() * count)
+
+
+_random: Any = None

@@ -1,0 +1,33 @@
+"""`unhandled_fault_hook`: what happens to a failure that nobody handled."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from monarch._actor.failure import MeshFailure
+
+_HINT = (
+    "hint: give the actor that spawned the mesh a `__supervise__` method that returns True for failures it handles,\n"
+    "      or set `monarch.actor.unhandled_fault_hook` to a function that returns"
+)
+
+
+def unhandled_fault_hook(failure: MeshFailure) -> None:
+    """Print what failed and end the program with exit status 1.
+
+    Replace `monarch.actor.unhandled_fault_hook` to do something else. It is called with each `MeshFailure` that reaches
+    the program itself, on a thread of its own. When it returns, the failure is forgotten; when it raises, whatever that
+    is, the program ends.
+    """
+    import os
+    import sys
+
+    from monarch._actor.failure import UnhandledFailure
+
+    where = f"{os.uname().nodename}, pid {os.getpid()}"
+    print(
+        f"monarch: a failure that nobody handled ends the program ({where})\n{failure.report()}\n\n{_HINT}",
+        file=sys.stderr,
+    )
+    sys.stderr.flush()
+    raise UnhandledFailure(failure)

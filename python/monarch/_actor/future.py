@@ -1,0 +1,289 @@
+"""`Future`: the result of a call, a stop or a start that is on its way."""
+
+from __future__ import annotations
+
+import sys
+from _thread import allocate_lock
+
+from monarch import _native
+from monarch._actor.context import _context
+from monarch._actor.generics import Generic, TypeVar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Generator
+    from typing import Any, Protocol
+
+    from monarch._actor.mesh_root import MeshRoot
+    from monarch._actor.shape import Extent
+
+    class Awaited(Protocol):
+        """What a future waits for, a `Subject` or an `Endpoint`: in words, who answers, whose death matters."""
+
+        @property
+        def label(self) -> str: ...
+        @property
+        def extent(self) -> Extent: ...
+        @property
+        def root(self) -> MeshRoot | None: ...
+        def is_answered_here(self, replies: _native.Replies) -> bool: ...
+
+
+R = TypeVar("R")
+
+# States. `_WAITING` says nothing about the answers: they may be here, unseen.
+_WAITING, _SEEN_ERROR, _VALUE, _CANCELLED = range(4)
+
+# How many unanswered ranks a `TimeoutError` lists before it only counts the rest.
+_LISTED_RANKS = 8
+
+# Guards the one moment in which several observers may store the value they all decoded.
+_settling = allocate_lock()
+
+# What a future holds on to once it has its value, so that the answers can go.
+_nothing_pending = _native.Replies()
+_nothing_pending.complete()
+
+
+class Future(Generic[R]):
+    """A result that may still be on its way. Made by the library only.
+
+    Any number of threads, coroutines and loops may observe it, before and after completion, as often as they like;
+    all see the same value, or an exception of the same content (each observer gets its own copy, so tracebacks do not
+    grow). The work goes on whether or not anybody waits. Works with `await`.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_count",
+        "_decode",
+        "_quiet",
+        "_replies",
+        "_state",
+        "_subject",
+        "_to_own_mesh",
+        "_value",
+    )
+
+    if TYPE_CHECKING:
+        _value: R
+        _replies: _native.Replies
+        _count: int
+        _quiet: bool
+        _state: int
+        _subject: Awaited
+        _to_own_mesh: bool
+        _decode: Callable[[Any, _native.Replies], R]
+
+    def __init__(self) -> None:
+        raise TypeError("a Future is made by calls, spawns and stops; it cannot be constructed")
+
+    @classmethod
+    def _of(
+        cls,
+        replies: _native.Replies,
+        count: int,
+        decode: Callable[[Any, _native.Replies], R],
+        subject: Awaited,
+        to_own_mesh: bool = False,
+        quiet: bool = False,
+    ) -> Future[R]:
+        """A future that is done when `replies` are ready for `count`; `decode(subject, replies)` returns or raises.
+
+        `to_own_mesh`: an actor calls its own mesh, so that waiting may be a deadlock.
+        `quiet`: an error that nobody retrieves is known to be reported elsewhere.
+        """
+        self: Future[R] = object.__new__(cls)
+        self._replies = replies
+        self._count = count
+        self._decode = decode
+        self._subject = subject
+        self._to_own_mesh = to_own_mesh
+        self._quiet = quiet
+        self._state = _WAITING
+        return self
+
+    @classmethod
+    def _now(cls, outcome: Callable[[Any], R], subject: Awaited) -> Future[R]:
+        """A future that is done: `outcome(subject)` returns the value or raises the error."""
+        return cls._of(_nothing_pending, 0, lambda subject, _: outcome(subject), subject, quiet=True)
+
+    def get(self, timeout: float | None = None) -> R:
+        """Wait and return the value, or raise what went wrong. Ctrl-C is answered while waiting.
+
+        `timeout` is in seconds; 0 polls. Raises `TimeoutError` when it passes (the work goes on, `get` may be
+        repeated), `ValueError` for a negative, infinite or NaN one, `concurrent.futures.CancelledError` after `cancel`,
+        and `RuntimeError` where waiting would be a deadlock.
+        """
+        if self._state == _VALUE:
+            return self._value
+        if timeout is not None:
+            self._wait_at_most(timeout)
+        elif self._state != _CANCELLED:
+            asyncio_core = sys.modules.get("_asyncio")
+            if self._to_own_mesh or (asyncio_core and asyncio_core._get_running_loop() is not None):
+                self._check_blocking_wait()
+            self._replies.wait(self._count)
+        return self._outcome()
+
+    result = get
+
+    def exception(self, timeout: float | None = None) -> Exception | None:
+        """Wait and return the error, or None when there is a value. A timeout of the wait counts as an error."""
+        try:
+            self.get(timeout)
+        except Exception as error:
+            return error.with_traceback(None)
+        return None
+
+    def done(self) -> bool:
+        """Whether there is a value, an error or a cancellation. Never blocks."""
+        return self._state in (_VALUE, _CANCELLED) or self._replies.ready(self._count)
+
+    def cancelled(self) -> bool:
+        return self._state == _CANCELLED
+
+    def cancel(self) -> bool:
+        """Give the call up; False where it is done already.
+
+        A call that still waits for its actor is withdrawn, a running async endpoint is cancelled, a running sync one
+        completes and its result is dropped.
+        """
+        if self.done():
+            return False
+        self._state = _CANCELLED
+        self._replies.cancel()
+        return True
+
+    def add_done_callback(self, callback: Callable[[Future[R]], object]) -> None:
+        """Call `callback(self)` once done, on the thread that runs the callbacks of all futures."""
+        from monarch._actor.wakeups import callback_thread
+
+        callback_thread().when_ready(self._replies, self._count, lambda: callback(self))
+
+    def as_asyncio(self) -> asyncio.Future[R]:
+        """An asyncio future of the running loop with the same outcome. Raises `RuntimeError` without a running loop."""
+        import asyncio
+
+        return asyncio.ensure_future(self._awaited(), loop=asyncio.get_running_loop())
+
+    async def _awaited(self) -> R:
+        return await self
+
+    def __await__(self) -> Generator[Any, None, R]:
+        if not self.done():
+            import asyncio
+
+            from monarch._actor.wakeups import waits_of
+
+            self._check_deadlock(blocking=False)
+            loop = asyncio.get_running_loop()
+            yield from waits_of(loop).wait(loop, self._replies, self._count)
+        if self._state == _CANCELLED:
+            import asyncio
+
+            raise asyncio.CancelledError(f"{self._subject.label} was cancelled")
+        return self._outcome()
+
+    def _outcome(self) -> R:
+        # Read before the state: whoever stores the value exchanges the answers last.
+        replies = self._replies
+        if self._state == _VALUE:
+            return self._value
+        if self._state == _CANCELLED:
+            from concurrent.futures import CancelledError
+
+            raise CancelledError(f"{self._subject.label} was cancelled")
+        try:
+            value = self._decode(self._subject, replies)
+        except BaseException:
+            self._state = _SEEN_ERROR
+            raise
+        with _settling:
+            if self._state != _VALUE:
+                self._value = value
+                self._state = _VALUE
+                self._replies = _nothing_pending
+            return self._value
+
+    def _wait_at_most(self, timeout: float) -> None:
+        if not 0 <= timeout < float("inf"):
+            raise ValueError(f"timeout is {timeout}: it has to be a finite number of seconds, at least 0")
+        if self._state == _CANCELLED or self._replies.ready(self._count):
+            return
+        if timeout > 0:
+            self._check_blocking_wait()
+        if not self._replies.wait(self._count, timeout):
+            raise TimeoutError(self._describe_timeout(timeout))
+
+    def _describe_timeout(self, timeout: float) -> str:
+        from monarch._actor.shape import Point
+
+        pending = self._replies.pending()
+        extent = self._subject.extent
+        total = extent.nelements
+        text = f"{self._subject.label}: no result after {timeout:g} s"
+        if total == 1 or not pending or len(pending) > total:
+            return text
+        shown = [str(Point(position, extent)) for position in pending[:_LISTED_RANKS]]
+        rest = f" and {len(pending) - _LISTED_RANKS} more" if len(pending) > _LISTED_RANKS else ""
+        return f"{text}: {total - len(pending)} of {total} ranks have answered, not {', '.join(shown)}{rest}"
+
+    def _check_blocking_wait(self) -> None:
+        """Before blocking: refuse a sure deadlock, and say so where the wait stops an event loop."""
+        if self._replies.ready(self._count):
+            return
+        self._check_deadlock(blocking=True)
+        asyncio_core = sys.modules.get("_asyncio")
+        if asyncio_core is None or asyncio_core._get_running_loop() is None or _in_notebook():
+            return
+        current = _context.get()
+        if current is not None and current.may_block:
+            return
+        import warnings
+
+        warnings.warn(
+            f"waiting for {self._subject.label} with get() blocks the running event loop; use `await` instead",
+            UserWarning,
+            stacklevel=4,
+        )
+
+    def _check_deadlock(self, blocking: bool) -> None:
+        if not self._to_own_mesh or not self._subject.is_answered_here(self._replies):
+            return
+        current = _context.get()
+        if current is not None and current.actor_instance.keeps_own_messages_waiting(blocking):
+            raise RuntimeError(
+                f"{self._subject.label} waits for a message to the actor itself, which cannot be served before the "
+                "endpoint that waits has returned: a deadlock. Call the method on `self`, or do not wait here"
+            )
+
+    def __del__(self) -> None:
+        try:
+            if self._state == _WAITING and not self._quiet and not sys.is_finalizing():
+                self._report_unseen_error()
+        except (RuntimeError, AttributeError):
+            pass  # a fork of the process, or one that is half made: nobody to report to
+
+    def _report_unseen_error(self) -> None:
+        replies = self._replies
+        if not replies.ready(self._count):
+            return
+        if all(replies.message(i).status != _native.STATUS_ERROR for i in range(replies.arrived)):
+            return
+        error = self.exception(0)
+        if error is not None:
+            print(f"monarch: the error of {self._subject.label} was never retrieved:\n{error}", file=sys.stderr)
+
+    def __repr__(self) -> str:
+        state = "cancelled" if self.cancelled() else "done" if self.done() else "pending"
+        return f"<Future of {self._subject.label}: {state}>"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError(f"the Future of {self._subject.label} cannot be pickled; send its value instead")
+
+
+def _in_notebook() -> bool:
+    """Whether a notebook kernel runs here, whose event loop is expected to block while a cell runs."""
+    return "ipykernel" in sys.modules and "IPython" in sys.modules

@@ -1,0 +1,1 @@
+"""What runs inside one process: its server, its actors with their loops, and what those own."""

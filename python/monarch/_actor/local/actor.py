@@ -1,0 +1,323 @@
+"""`LocalActor`: one actor of this process: how it is made, what it answers, and how it ends."""
+
+from __future__ import annotations
+
+import threading
+
+from monarch import _native
+from monarch._actor import requests
+from monarch._actor.actor import is_async, is_async_kind
+from monarch._actor.causes import Cause
+from monarch._actor.context import Context, Instance, _context
+from monarch._actor.descriptors import LOOK_UP, STOP_AFTER_QUEUE, parse_endpoint_descriptor
+from monarch._actor.endpoint import EndpointProperty
+from monarch._actor.errors import pack_exception
+from monarch._actor.local.owner import CHILDREN_STOP_S, Owner
+from monarch._actor.pickling import dumps, loads_arguments
+from monarch._actor.shape import Point
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from monarch._actor.context import CreatorInstance
+    from monarch._actor.local.process import Process
+    from monarch._actor.proc_mesh import ProcMesh
+    from monarch._actor.shape import Extent
+
+NOTHING, _ = dumps(None)
+
+# How long an actor that is to end may go on with what it does, before it is interrupted.
+INTERRUPT_AFTER_S = 3.0
+
+
+class Interrupted(BaseException):
+    """Raised in the code of an actor that goes on for too long after it was told to end."""
+
+
+class Handler:
+    """An endpoint of an actor as a view addressed it."""
+
+    __slots__ = ("concurrent", "extent", "is_async", "label", "method")
+
+    def __init__(
+        self, method: Callable[..., Any], label: str, extent: Extent, is_async: bool, concurrent: bool
+    ) -> None:
+        self.method = method
+        self.label = label
+        self.extent = extent
+        self.is_async = is_async
+        self.concurrent = concurrent
+
+
+class LocalActor(Owner):
+    """An actor with a thread of its own. What it does between messages is in its loop: see `SyncLoop`, `AsyncLoop`."""
+
+    def __init__(
+        self,
+        process: Process,
+        actor: bytes,
+        name: str,
+        procs: ProcMesh,
+        creator: CreatorInstance,
+        owner: tuple[bytes, int, bytes],
+        request: _native.Message,
+    ) -> None:
+        super().__init__(process, actor)
+        self.name = name
+        self.owner = owner  # process mesh, rank and id of the actor that spawned this one
+        self.rank = Point(request.rank, procs._region.extent)
+        self.instance = Instance(self, name, None, self.rank, procs, creator)
+        self.mailbox = process.runtime.mailbox(actor)
+        self.object: Any = None
+        self.over = False  # no further message is served
+        self.busy = False  # in plain code of an endpoint or constructor, which only `interrupt` reaches
+        self.cause: Cause | None = None  # why it failed
+        self.stop_reason: str | None = None
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._run, name=f"{name}[{self.rank.rank}]", daemon=True)
+        self._request: _native.Message | None = request
+        self._handlers: dict[bytes, Handler] = {}
+        self._stop_requests: list[_native.Message] = []
+        self._lock = threading.Lock()
+        self._loop: Any = None
+        self._interrupter: threading.Timer | None = None
+
+    # --- making -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def refuse(self, error: BaseException) -> None:
+        """Be dead from the start: the process is not fit for actors."""
+        if self._request is not None:
+            self._request.reply(_native.STATUS_ERROR, *pack_exception(error))
+        cause = Cause.raised("init", "was not made: the `bootstrap` of its process", error)
+        self.mailbox.close("actor", cause.reason, cause.detail())
+
+    def _run(self) -> None:
+        request, self._request = self._request, None
+        assert request is not None, "an actor starts once"
+        _context.set(Context(self.instance, self.rank.rank, self.rank.extent, may_block=True))
+        try:
+            (actor_class, *args), kwargs = loads_arguments(request.payload, request.buffers)
+        except Exception as error:
+            self._fail_to_start(request, "was not made: unpickling its class and arguments", error)
+            self.end(None)
+            return
+        self.instance.class_name = f"{actor_class.__module__}.{actor_class.__qualname__}"
+        if is_async_kind(actor_class):
+            from monarch._actor.local.async_loop import AsyncLoop
+
+            loop: Any = AsyncLoop(self)
+        else:
+            from monarch._actor.local.sync_loop import SyncLoop
+
+            loop = SyncLoop(self)
+        self._loop = loop
+        loop.run(lambda: self._construct(request, actor_class, args, kwargs))
+
+    def _construct(self, request: _native.Message, actor_class: type, args: list[Any], kwargs: dict[str, Any]) -> bool:
+        self.busy = True
+        try:
+            self.object = actor_class(*args, **kwargs)
+        except BaseException as error:
+            if error.__traceback__ is not None:
+                error.__traceback__ = error.__traceback__.tb_next
+            self._fail_to_start(request, "failed: its constructor", error)
+            return False
+        finally:
+            self.busy = False
+        request.reply(_native.STATUS_VALUE, NOTHING)
+        return True
+
+    def _fail_to_start(self, request: _native.Message, what: str, error: BaseException) -> None:
+        self.fail(Cause.raised("init", what, error))
+        request.reply(_native.STATUS_ERROR, *pack_exception(error))
+
+    # --- answering ----------------------------------------------------------------------------------------------------
+
+    def handler(self, message: _native.Message) -> Handler | None:
+        """Who serves a message; None where the message was for the runtime itself, or for an endpoint unknown here."""
+        found = self._handlers.get(message.descriptor)
+        if found is None:
+            found = self._find_handler(message)
+        return found
+
+    def _find_handler(self, message: _native.Message) -> Handler | None:
+        if message.descriptor == LOOK_UP:
+            message.reply(_native.STATUS_VALUE, NOTHING)
+            return None
+        if message.descriptor == STOP_AFTER_QUEUE:
+            self.stop(bytes(message.payload).decode(), None)
+            return None
+        name, extent = parse_endpoint_descriptor(message.descriptor)
+        found = getattr(type(self.object), name, None)
+        if not isinstance(found, EndpointProperty):
+            error = AttributeError(f"{type(self.object).__qualname__} has no endpoint {name!r} here")
+            message.reply(_native.STATUS_ERROR, *pack_exception(error))
+            return None
+        method = getattr(self.object, name)
+        handler = Handler(method, f"{self.name}.{name}", extent, is_async(method), found._concurrent)
+        self._handlers[message.descriptor] = handler
+        return handler
+
+    def arguments(self, message: _native.Message, handler: Handler) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Enter the message's context and unpickle its arguments; None where that failed, which the caller is told."""
+        _context.set(Context(self.instance, message.rank, handler.extent))
+        try:
+            return loads_arguments(message.payload, message.buffers)
+        except Exception as error:
+            self.answer_error(message, handler, error)
+            return None
+
+    def answer(self, message: _native.Message, handler: Handler, value: Any) -> None:
+        """Send the result of an endpoint to who waits for it."""
+        if not message.expects_reply:
+            return
+        if value is None:
+            message.reply(_native.STATUS_VALUE, NOTHING)
+            return
+        try:
+            payload, buffers = dumps(value)
+        except Exception as error:
+            unpicklable = TypeError(f"the result of {handler.label} cannot be pickled: {error}")
+            unpicklable.__cause__ = error
+            message.reply(_native.STATUS_ERROR, *pack_exception(unpicklable))
+        else:
+            message.reply(_native.STATUS_VALUE, payload, buffers)
+
+    def answer_error(self, message: _native.Message, handler: Handler, error: BaseException) -> None:
+        """Send an error that leaves the actor alive to who waits; print it where nobody does."""
+        if message.expects_reply:
+            message.reply(_native.STATUS_ERROR, *pack_exception(error))
+        else:
+            import sys
+            import traceback
+
+            print(f"monarch: {handler.label} failed, and nobody waits for its result", file=sys.stderr)
+            traceback.print_exception(type(error), error, error.__traceback__)
+
+    def raised(self, message: _native.Message, handler: Handler, error: BaseException) -> None:
+        """An endpoint raised: an `Exception` goes to who waits; anything else, or nobody waiting, fails the actor."""
+        if error.__traceback__ is not None:
+            # Without the frame that called the endpoint: it holds the message, which is answered when it is let go.
+            error.__traceback__ = error.__traceback__.tb_next
+        if isinstance(error, Exception) and message.expects_reply:
+            message.reply(_native.STATUS_ERROR, *pack_exception(error))
+        elif type(error).__name__ == "CancelledError":
+            self.answer_error(message, handler, error)
+        elif isinstance(error, Interrupted):
+            self.over = True
+        else:
+            self.fail(Cause.raised("exception", f"failed: endpoint {handler.label}", error))
+
+    # --- ownership ----------------------------------------------------------------------------------------------------
+
+    def told_of_failure(self) -> None:
+        loop = self._loop
+        if loop is not None:
+            loop.wake()
+
+    def unhandled(self, failure: Any, error: BaseException | None) -> None:
+        """A child's failure was not handled: this actor fails too."""
+        if error is None:
+            cause = Cause("exception", f"did not handle a supervision event from its child: {failure.report()}")
+        else:
+            what = f"failed: its __supervise__, told of [{failure.report()}],"
+            cause = Cause.raised("exception", what, error)
+        self.fail(cause)
+
+    def keeps_own_messages_waiting(self, blocking: bool) -> bool:
+        return self._loop is not None and bool(self._loop.keeps_own_messages_waiting(blocking))
+
+    # --- ending -------------------------------------------------------------------------------------------------------
+
+    def fail(self, cause: Cause) -> None:
+        """Be dead: callers get the cause, the owner is told."""
+        with self._lock:
+            if self.cause is not None or self.ended.is_set():
+                return
+            self.cause = cause
+            self.over = True
+        detail = cause.detail()
+        self.mailbox.close("actor", cause.reason, detail)
+        mesh, rank, owner = self.owner
+        runtime = self.process.runtime
+        target = _native.Targets(runtime, mesh, [rank], _native.PROCESS_ACTOR)
+        target.cast(self.actor, requests.child_failed(owner, self.actor, runtime.rank), detail)
+        self.told_of_failure()
+
+    def abort(self, reason: str) -> None:
+        self.fail(Cause("abort", f"was aborted: {reason}"))
+
+    def stop_after_queue(self, reason: str) -> None:
+        runtime = self.process.runtime
+        me = _native.Targets(runtime, runtime.mesh, [runtime.rank], self.actor)
+        me.cast(self.actor, STOP_AFTER_QUEUE, reason.encode())
+
+    def stop(self, reason: str, request: _native.Message | None) -> None:
+        """End in order. `request` is answered when this has ended. May be called from any thread, more than once."""
+        with self._lock:
+            ended = self.ended.is_set()
+            if request is not None and not ended:
+                self._stop_requests.append(request)
+            first = not self.over
+            self.over = True
+            if self.stop_reason is None:
+                self.stop_reason = reason
+        if ended:
+            if request is not None:
+                request.reply(_native.STATUS_VALUE, NOTHING)
+            return
+        if first:
+            self.mailbox.close("stopped", reason)
+            self.told_of_failure()
+            if self.busy:
+                self._interrupter = threading.Timer(INTERRUPT_AFTER_S, self.interrupt)
+                self._interrupter.daemon = True
+                self._interrupter.start()
+
+    def interrupt(self) -> None:
+        """Raise `Interrupted` in the actor's thread, at its next bytecode."""
+        thread = self.thread.ident
+        if thread is None or self.ended.is_set():
+            return
+        import ctypes
+
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Interrupted))
+
+    @property
+    def why(self) -> Exception | None:
+        """What `__cleanup__` is given: None for an orderly stop."""
+        if self.cause is None:
+            return None
+        if isinstance(self.cause.exception, Exception):
+            return self.cause.exception
+        return RuntimeError(f"actor {self.name} {self.cause.reason}")
+
+    def wait_for_children(self) -> None:
+        """Stop what this actor owns and wait for it, in bounded time."""
+        for stop in self.stop_children(f"its owner {self.name} ended"):
+            stop.exception(CHILDREN_STOP_S)
+
+    def end(self, cleanup_error: Exception | None) -> None:
+        """The last thing of an actor's life."""
+        if self._interrupter is not None:
+            self._interrupter.cancel()
+        with self._lock:
+            self.ended.set()
+            requests_, self._stop_requests = self._stop_requests, []
+        self.process.actors.pop(self.actor, None)
+        for request in requests_:
+            if cleanup_error is not None:
+                request.reply(_native.STATUS_ERROR, *pack_exception(cleanup_error))
+            else:
+                request.reply(_native.STATUS_VALUE, NOTHING)
+        if cleanup_error is not None and not requests_:
+            import sys
+            import traceback
+
+            print(f"monarch: __cleanup__ of actor {self.name} failed", file=sys.stderr)
+            traceback.print_exception(type(cleanup_error), cleanup_error, cleanup_error.__traceback__)

@@ -1,0 +1,69 @@
+"""The end of a program by a failure that nobody handled: at once, whatever its main thread is doing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+from monarch._actor import context
+from monarch._actor.failure import UnhandledFailure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from monarch._actor.failure import MeshFailure
+
+# Ignored where nobody handles it, and never sent by terminals, timers or job managers.
+SIGNAL = signal.SIGURG
+
+# How long the program may take to end by itself, its `finally` blocks and exit handlers included.
+HARD_EXIT_AFTER_S = 10.0
+
+_failure: MeshFailure | None = None
+
+
+def install() -> None:
+    """Make it possible to raise in the main thread; without effect in another thread."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(SIGNAL) in (signal.SIG_DFL, None):
+        signal.signal(SIGNAL, _raise)
+
+
+def end_program(failure: MeshFailure) -> None:
+    """Raise `UnhandledFailure` in the main thread, also while that blocks; end the process where that does not help."""
+    global _failure
+    if _failure is not None:
+        return
+    _failure = failure
+    if signal.getsignal(SIGNAL) is _raise:
+        signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
+    else:
+        import _thread
+
+        _thread.interrupt_main()
+    if not _in_kernel():
+        timer = threading.Timer(HARD_EXIT_AFTER_S, _exit)
+        timer.daemon = True
+        timer.start()
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    global _failure
+    failure = _failure
+    if failure is None or (context._process is not None and context._process.ending):
+        return
+    if _in_kernel():
+        _failure = None  # the kernel lives on, and may meet another failure
+    raise UnhandledFailure(failure)
+
+
+def _exit() -> None:
+    sys.stderr.flush()
+    sys.stdout.flush()
+    os._exit(1)
+
+
+def _in_kernel() -> bool:
+    return "ipykernel" in sys.modules

@@ -1,0 +1,268 @@
+"""`Process`: what this process is to the runtime, and the server of requests to it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from threading import get_ident
+
+from monarch import _native
+from monarch._actor import requests
+from monarch._actor.answers import answered_by_all
+from monarch._actor.causes import Cause
+from monarch._actor.context import context
+from monarch._actor.errors import pack_exception
+from monarch._actor.future import Future
+from monarch._actor.local import launch
+from monarch._actor.mesh_root import Subject
+from monarch._actor.pickling import dumps, dumps_arguments
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from monarch._actor.actor_mesh import ActorMesh, ActorMeshRoot
+    from monarch._actor.context import Context, CreatorInstance
+    from monarch._actor.host_mesh import HostMesh
+    from monarch._actor.local.actor import LocalActor
+    from monarch._actor.local.owner import Owner
+    from monarch._actor.proc_mesh import ProcMesh, ProcMeshRoot
+    from monarch._actor.shape import Extent
+
+DONE, _ = dumps(None)
+
+# How long processes that were told to end may take before they are killed: clean-up of actors, then of interpreters.
+PROCESS_STOP_S = 10.0
+
+# How long the actors of a process that ends may take for what they are doing and their `__cleanup__`.
+CLEANUP_S = 3.0
+
+
+class Process:
+    """A client or a worker: its runtime, its actors, and the server that makes and ends them."""
+
+    def __init__(self, runtime: _native.Runtime, host_mesh: HostMesh, proc_mesh: ProcMesh) -> None:
+        self.runtime = runtime
+        self.host_mesh = host_mesh
+        self.proc_mesh = proc_mesh
+        self.pid = os.getpid()
+        self.root: Owner | None = None  # the program itself, in a client
+        self.root_context: Context | None = None
+        self.actors: dict[bytes, LocalActor] = {}
+        self.bootstrap_error: BaseException | None = None
+        self.ending = False
+
+    # --- who runs where -----------------------------------------------------------------------------------------------
+
+    def default_context(self) -> Context:
+        """The context of a thread that inherited none: the program's own in a client."""
+        if self.root_context is not None:
+            return self.root_context
+        raise RuntimeError(
+            "no actor is running in this thread: a thread that an actor starts has to be given its context, as in "
+            "`threading.Thread(target=contextvars.copy_context().run, args=(function,))`"
+        )
+
+    def default_sender(self) -> bytes:
+        """Who sends from a thread that inherited no context."""
+        return self.root.actor if self.root is not None else _native.PROCESS_ACTOR
+
+    def owners(self) -> Iterator[Owner]:
+        if self.root is not None:
+            yield self.root
+        yield from list(self.actors.values())
+
+    # --- making and ending meshes -------------------------------------------------------------------------------------
+
+    def spawn_proc_mesh(
+        self, host: HostMesh, extent: Extent, name: str, bootstrap: Callable[[], Any] | None
+    ) -> ProcMesh:
+        """Start a process for each point of `extent`; they belong to the actor that runs here."""
+        from monarch._actor.proc_mesh import ProcMesh, ProcMeshRoot
+
+        owner = context().actor_instance._owner
+        root = ProcMeshRoot(_native.new_id(), name, extent.region, host)
+        procs = ProcMesh(root, root.region, owned=True)
+        welcome = launch.welcome(procs, bootstrap)
+        self.runtime.spawn_procs(
+            root.mesh,
+            name,
+            extent.nelements,
+            owner.actor,
+            launch.program(),
+            launch.ARGUMENTS,
+            launch.environment(),
+            os.getcwd(),
+            welcome,
+        )
+        owner.proc_meshes[root.mesh] = root
+        return procs
+
+    def spawn_actor_mesh(
+        self,
+        procs: ProcMesh,
+        name: str,
+        actor_class: type,
+        parameters: tuple[str, ...],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> ActorMesh:
+        """Make an actor in each process of `procs`; they belong to the actor that runs here."""
+        from monarch._actor.actor_mesh import ActorMeshRoot, mesh_of
+
+        instance = context().actor_instance
+        owner = instance._owner
+        payload, buffers = dumps_arguments(name, ("Class", *parameters), (actor_class, *args), kwargs)
+        root = ActorMeshRoot(_native.new_id(), procs, name, actor_class)
+        address = (self.runtime.mesh, self.runtime.rank, owner.actor)
+        descriptor = requests.spawn(root.actor, name, procs, instance.as_creator(), address)
+        owner.actor_meshes[root.actor] = root
+        procs._root.actors.add(root)
+        root.spawned = procs._targets().call(owner.actor, descriptor, payload, buffers)
+        return mesh_of(root, root.region, owned=True)
+
+    def stop_actor_mesh(self, root: ActorMeshRoot, reason: str) -> Future[None]:
+        """Tell all actors of a mesh to end; the same future for every caller."""
+        if root.stopping is None:
+            if root.stopped is None:
+                root.stopped = reason
+            owner = self._owner_of(root)
+            replies = root.procs._targets().call(
+                owner.actor if owner else _native.PROCESS_ACTOR, requests.stop(root.actor, reason), b"", fail_fast=False
+            )
+            subject = Subject(f"{root.name}.stop", root.region.extent, root)
+            root.stopping = Future._of(replies, len(root.region), _stopped, subject, quiet=True)
+            if owner is not None:
+                owner.actor_meshes.pop(root.actor, None)
+        return root.stopping
+
+    def stop_proc_mesh(self, root: ProcMeshRoot, reason: str) -> Future[None]:
+        """Tell all processes of a mesh to end; the same future for every caller."""
+        if root.stopping is None:
+            root.note_stopped(reason)
+            replies = self.runtime.stop_procs(root.mesh, reason, PROCESS_STOP_S)
+            subject = Subject(f"{root.name}.stop", root.region.extent, root)
+            root.stopping = Future._of(replies, 1, _gone, subject, quiet=True)
+            for owner in self.owners():
+                owner.proc_meshes.pop(root.mesh, None)
+                for actors in [a for a in list(owner.actor_meshes.values()) if a.procs._root is root]:
+                    owner.actor_meshes.pop(actors.actor, None)
+        return root.stopping
+
+    def _owner_of(self, root: ActorMeshRoot) -> Owner | None:
+        return next((owner for owner in self.owners() if root.actor in owner.actor_meshes), None)
+
+    # --- the server ---------------------------------------------------------------------------------------------------
+
+    def serve(self) -> None:
+        """Serve requests to this process until it should end."""
+        mailbox = self.runtime.process_mailbox
+        while (message := mailbox.recv()) is not None:
+            try:
+                self._handle(message)
+            except Exception as error:
+                _report_internal_error(error)
+                message.reply(_native.STATUS_ERROR, *pack_exception(error))
+            del message
+
+    def _handle(self, message: _native.Message) -> None:
+        if message.status == _native.STATUS_DEATH:
+            self._process_died(message)
+        elif message.status == _native.STATUS_CALL:
+            name, fields = requests.decode(message.descriptor)
+            _HANDLERS[name](self, message, *fields)
+
+    def _ping(self, message: _native.Message) -> None:
+        if self.bootstrap_error is not None:
+            message.reply(_native.STATUS_ERROR, *pack_exception(self.bootstrap_error))
+        else:
+            message.reply(_native.STATUS_VALUE, DONE)
+
+    def _spawn(
+        self,
+        message: _native.Message,
+        actor: bytes,
+        name: str,
+        procs: ProcMesh,
+        creator: CreatorInstance,
+        owner: tuple[bytes, int, bytes],
+    ) -> None:
+        from monarch._actor.local.actor import LocalActor
+
+        local = LocalActor(self, actor, name, procs, creator, owner, message)
+        if self.bootstrap_error is not None:
+            local.refuse(self.bootstrap_error)
+            return
+        self.actors[actor] = local
+        local.start()
+
+    def _stop(self, message: _native.Message, actor: bytes, reason: str) -> None:
+        local = self.actors.get(actor)
+        if local is None:
+            message.reply(_native.STATUS_VALUE, DONE)
+        else:
+            local.stop(reason, message)
+
+    def _child_failed(self, message: _native.Message, owner: bytes, child: bytes, rank: int) -> None:
+        found = next((o for o in self.owners() if o.actor == owner), None)
+        root = found.actor_meshes.get(child) if found is not None else None
+        if found is not None and root is not None:
+            found.child_died(root, Cause.from_detail(message.payload), rank)
+
+    def _process_died(self, message: _native.Message) -> None:
+        death = message.death
+        if death is None:
+            return
+        for owner in self.owners():
+            known = owner.proc_meshes.get(death.mesh) or _procs_of(owner, death.mesh)
+            if known is not None:
+                owner.process_died(death.mesh, death.rank, Cause.of_death(death, known.processes))
+        for local in list(self.actors.values()):
+            if local.owner[:2] == (death.mesh, death.rank):
+                local.stop("its owner's process ended", None)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def end_actors(self, reason: str) -> None:
+        """End all actors of this process in order, in bounded time; who hangs is interrupted, then left behind."""
+        self.ending = True
+        actors = list(self.actors.values())
+        for local in actors:
+            local.stop(reason, None)
+        deadline = time.monotonic() + CLEANUP_S
+        late = [local for local in actors if not local.ended.wait(max(0.0, deadline - time.monotonic()))]
+        for local in late:
+            local.interrupt()
+        for local in late:
+            local.ended.wait(0.2)
+
+
+def _procs_of(owner: Owner, mesh: bytes) -> ProcMeshRoot | None:
+    return next((a.procs._root for a in list(owner.actor_meshes.values()) if a.procs._root.mesh == mesh), None)
+
+
+def _stopped(subject: Subject, replies: _native.Replies) -> None:
+    """The result of a stop: who is dead already has stopped; an exception of a `__cleanup__` is raised."""
+    if any(replies.message(i).status == _native.STATUS_ERROR for i in range(replies.arrived)):
+        answered_by_all(subject, replies)
+
+
+def _gone(subject: Subject, replies: _native.Replies) -> None:
+    return None
+
+
+def _report_internal_error(error: Exception) -> None:
+    import traceback
+
+    print(f"monarch: a request to process {os.getpid()} (thread {get_ident()}) failed", file=sys.stderr)
+    traceback.print_exception(type(error), error, error.__traceback__)
+
+
+_HANDLERS: dict[str, Callable[..., None]] = {
+    "ping": Process._ping,
+    "spawn": Process._spawn,
+    "stop": Process._stop,
+    "child failed": Process._child_failed,
+}

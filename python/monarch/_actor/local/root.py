@@ -1,0 +1,55 @@
+"""`Root`: the program itself as an owner: the last stop of a failure."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from monarch._actor.failure import UnhandledFailure
+from monarch._actor.local.owner import Owner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from monarch._actor.failure import MeshFailure
+    from monarch._actor.local.process import Process
+
+
+class Root(Owner):
+    """Calls `monarch.actor.unhandled_fault_hook` for each failure, one at a time, never on the main thread."""
+
+    def __init__(self, process: Process, actor: bytes) -> None:
+        super().__init__(process, actor)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._told = threading.Event()
+
+    def told_of_failure(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="monarch-root", daemon=True)
+                self._thread.start()
+        self._told.set()
+
+    def _run(self) -> None:
+        while True:
+            self._told.wait()
+            self._told.clear()
+            while (failure := self.failures.take()) is not None:
+                if not self.process.ending:
+                    _call_hook(failure)
+
+
+def _call_hook(failure: MeshFailure) -> None:
+    from monarch import actor
+    from monarch._actor.local.fatal import end_program
+
+    try:
+        actor.unhandled_fault_hook(failure)
+    except UnhandledFailure as error:
+        end_program(error.failure)
+    except BaseException as error:
+        import traceback
+
+        print("monarch: unhandled_fault_hook raised, which makes the failure fatal:", file=sys.stderr)
+        traceback.print_exception(type(error), error, error.__traceback__)
+        end_program(failure)

@@ -1,0 +1,173 @@
+"""`ProcMesh`: processes, on which actors are spawned."""
+
+from __future__ import annotations
+
+from weakref import WeakSet, WeakValueDictionary
+
+from monarch import _native
+from monarch._actor import requests
+from monarch._actor.actor import Actor
+from monarch._actor.answers import answered_by_all
+from monarch._actor.context import process, sender
+from monarch._actor.future import Future
+from monarch._actor.mesh_root import MeshRoot, Subject
+from monarch._actor.mesh_trait import MeshTrait
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    from typing_extensions import Self
+
+    from monarch._actor.actor_mesh import ActorMeshRoot
+    from monarch._actor.host_mesh import HostMesh
+    from monarch._actor.shape import Region
+
+    T = TypeVar("T")
+
+
+class ProcMeshRoot(MeshRoot):
+    """A process mesh as it was made."""
+
+    __slots__ = ("actors", "host", "mesh")
+
+    member = "process"
+
+    def __init__(self, mesh: bytes, name: str, region: Region, host: HostMesh) -> None:
+        super().__init__(mesh, name, region, region)
+        self.mesh = mesh
+        self.host = host
+        self.actors: WeakSet[ActorMeshRoot] = WeakSet()  # what was spawned on it from here
+        _roots[mesh] = self
+
+    def reference(self) -> ProcMesh:
+        return ProcMesh(self, self.region)
+
+    def note_stopped(self, reason: str) -> None:
+        """From now on nothing is spawned on it, and calls to its actors fail at once."""
+        self.stopped = reason
+        for actors in self.actors:
+            if actors.stopped is None:
+                actors.stopped = reason
+
+
+# Copies of a reference that arrive here again and again are one mesh.
+_roots: WeakValueDictionary[bytes, ProcMeshRoot] = WeakValueDictionary()
+
+
+class ProcMesh(MeshTrait):
+    """Processes, or a view of some of them. A value: pickles small and can be spawned on wherever it arrives.
+
+    `async with procs:` stops them at the end.
+    """
+
+    def __init__(self, root: ProcMeshRoot, region: Region, owned: bool = False) -> None:
+        self._root = root
+        self._view = region
+        self._owned = owned
+        self._requests: _native.Targets | None = None
+
+    @property
+    def _region(self) -> Region:
+        return self._view
+
+    def _with_region(self, region: Region) -> Self:
+        return type(self)(self._root, region)
+
+    def spawn(self, name: str, Class: type[T], *args: Any, **kwargs: Any) -> T:
+        """Make one actor of `Class(*args, **kwargs)` in each process; returns the mesh of them at once.
+
+        Messages may be sent right away, they wait for the constructors. Typed as the class, so that its endpoints are
+        known to type checkers. Raises `ValueError` when `Class` is not a subclass of `Actor`, `TypeError` when the
+        arguments do not fit its constructor or cannot be pickled, `RuntimeError` when the processes were stopped.
+        """
+        if self._root.stopped is not None:
+            raise RuntimeError(
+                f"cannot spawn {name!r}: processes {self._root.name!r} were stopped: {self._root.stopped}"
+            )
+        parameters = _constructor_parameters(Class, args, kwargs)
+        mesh: Any = process().spawn_actor_mesh(self, name, Class, parameters, args, kwargs)
+        return mesh  # type: ignore[no-any-return]
+
+    @property
+    def initialized(self) -> Future[bool]:
+        """Done when all processes are up and have run their `bootstrap`; raises what it raised."""
+        replies = self._targets().call(sender(), requests.PING, b"")
+        subject = Subject(f"{self._root.name}.initialized", self._view.extent, self._root)
+        return Future._of(replies, len(self), _all_up, subject, quiet=True)
+
+    @property
+    def host_mesh(self) -> HostMesh:
+        """The host of a single process; raises `NotImplementedError` for a mesh of several."""
+        if len(self) != 1:
+            raise NotImplementedError(f"host_mesh needs a mesh of one process, not of {len(self)}: slice it first")
+        return self._root.host
+
+    def stop(self, reason: str = "stopped by client") -> Future[None]:
+        """End the processes in order: actors run `__cleanup__`, interpreters finish normally, who hangs is killed.
+
+        Starts at once and may be repeated. Raises `ValueError` on a view or a reference that arrived here.
+        """
+        if not self._owned:
+            raise ValueError(
+                f"{self!r} is not owned here; it must be stopped by its owner, on what spawn_procs returned"
+            )
+        return process().stop_proc_mesh(self._root, reason)
+
+    async def __aenter__(self) -> Self:
+        if self._root.stopped is not None:
+            raise RuntimeError(f"processes {self._root.name!r} have already been stopped: {self._root.stopped}")
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.stop()
+
+    def _targets(self) -> _native.Targets:
+        """Where requests to the processes themselves go."""
+        if self._requests is None:
+            ranks = self._view.ranks()
+            self._requests = _native.Targets(process().runtime, self._root.mesh, ranks, _native.PROCESS_ACTOR)
+        return self._requests
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ProcMesh):
+            return NotImplemented
+        return self._root.mesh == other._root.mesh and self._view == other._view
+
+    def __hash__(self) -> int:
+        return hash((self._root.mesh, self._view))
+
+    def __repr__(self) -> str:
+        state = f", stopped: {self._root.stopped}" if self._root.stopped is not None else ""
+        return f"<ProcMesh {self._root.name} {self._view.extent}{state}>"
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        root = self._root
+        region = None if self._view == root.region else self._view
+        return _arrived, (root.mesh, root.name, root.region, root.host, region)
+
+
+def _arrived(mesh: bytes, name: str, whole: Region, host: HostMesh, region: Region | None) -> ProcMesh:
+    root = _roots.get(mesh) or ProcMeshRoot(mesh, name, whole, host)
+    return ProcMesh(root, whole if region is None else region)
+
+
+def _all_up(procs: Subject, replies: _native.Replies) -> bool:
+    answered_by_all(procs, replies)
+    return True
+
+
+def _constructor_parameters(actor_class: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, ...]:
+    """Names of the constructor's parameters, after a check that class and arguments are right."""
+    if not (isinstance(actor_class, type) and issubclass(actor_class, Actor)):
+        raise ValueError(f"{actor_class!r} cannot be spawned: it has to be a class derived from monarch.actor.Actor")
+    constructor = actor_class.__init__
+    if constructor is object.__init__:
+        if args or kwargs:
+            raise TypeError(f"{actor_class.__qualname__}() takes no arguments: the class has no __init__")
+        return ()
+    from monarch._actor.signature import Signature
+
+    signature = Signature.of(constructor)
+    signature.check(args, kwargs, actor_class.__qualname__)
+    return signature.parameters

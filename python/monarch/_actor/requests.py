@@ -1,0 +1,44 @@
+"""Requests of one process to another: what their descriptors say.
+
+A request goes to the actor `PROCESS_ACTOR` of a process. Its descriptor is a pickled tuple that begins with a name;
+descriptors hold only values of this package, so that the server can read them on its own thread. What comes from the
+program (a class, arguments, an exception) is in the payload and is unpickled where user code may run.
+"""
+
+from __future__ import annotations
+
+import _pickle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from monarch._actor.context import CreatorInstance
+    from monarch._actor.proc_mesh import ProcMesh
+
+
+def encode(name: str, *fields: object) -> bytes:
+    return _pickle.dumps((name, *fields), 5)
+
+
+def decode(descriptor: bytes) -> tuple[str, tuple[Any, ...]]:
+    name, *fields = _pickle.loads(descriptor)
+    return name, tuple(fields)
+
+
+PING = encode("ping")
+
+
+def spawn(actor: bytes, name: str, procs: ProcMesh, creator: CreatorInstance, owner: tuple[bytes, int, bytes]) -> bytes:
+    """Make an actor; the payload has class and arguments. Answered once the constructor returned or failed."""
+    return encode("spawn", actor, name, procs, creator, owner)
+
+
+def stop(actor: bytes, reason: str) -> bytes:
+    """End an actor in order. Answered once it has ended."""
+    return encode("stop", actor, reason)
+
+
+def child_failed(owner: bytes, child: bytes, position: int) -> bytes:
+    """Tell an owner that one of the actors it spawned died; the payload is the failure's `detail`."""
+    return encode("child failed", owner, child, position)

@@ -1,0 +1,62 @@
+"""Failures on their way: to those who call, and to the owner of a mesh."""
+
+from __future__ import annotations
+
+from collections import deque
+from threading import Lock
+
+from monarch._actor.causes import Cause
+from monarch._actor.errors import SupervisionError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from monarch._actor.failure import MeshFailure
+    from monarch._actor.future import Awaited
+    from monarch._actor.mesh_root import MeshRoot
+    from monarch._native import Message
+
+
+def error_of_death(subject: Awaited, message: Message) -> SupervisionError:
+    """What a caller gets whose target is gone."""
+    root, death = subject.root, message.death
+    if root is None or death is None:
+        return SupervisionError(f"Endpoint call {subject.label}() failed: its actor is gone", endpoint=subject.label)
+    cause = Cause.of_death(death, root.processes)
+    trace = f"\n{cause.formatted.rstrip()}" if cause.formatted else ""
+    return SupervisionError(
+        f"Endpoint call {subject.label}() failed: {cause.sentence(root.place(death.rank))}{trace}",
+        endpoint=subject.label,
+        failure=None if cause.kind == "stopped" else root.failure(cause, [death.rank]),
+    )
+
+
+class FailureQueue:
+    """Failures that an owner has not been told of yet, one for each mesh and cause.
+
+    The first is there to be taken at once; ranks that fail of the same cause before it is taken, or while the owner
+    deals with it, are told together. Filled by the process's server thread, emptied by the owner's.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._order: deque[tuple[object, ...]] = deque()
+        self._waiting: dict[tuple[object, ...], tuple[MeshRoot, Cause, set[int]]] = {}
+
+    def add(self, root: MeshRoot, cause: Cause, rank: int) -> None:
+        key = (root.identity, *cause.key)
+        with self._lock:
+            if key not in self._waiting:
+                self._waiting[key] = (root, cause, set())
+                self._order.append(key)
+            self._waiting[key][2].add(rank)
+
+    def take(self) -> MeshFailure | None:
+        """The next failure to tell, None when there is none."""
+        with self._lock:
+            if not self._order:
+                return None
+            root, cause, ranks = self._waiting.pop(self._order.popleft())
+        return root.failure(cause, ranks)
+
+    def __bool__(self) -> bool:
+        return bool(self._order)

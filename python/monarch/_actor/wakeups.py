@@ -1,0 +1,107 @@
+"""How the runtime says "done" to Python: event loops watch a descriptor, callbacks have a thread.
+
+Nobody takes the interpreter lock to tell us something: native threads queue tokens on a `Notifier`, and the thread that
+owns the notifier reads many of them at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from weakref import WeakKeyDictionary
+
+from monarch._native import Notifier
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Generator
+
+    from monarch._native import Replies
+
+
+class LoopWaits:
+    """Waits of one event loop: all of them share one descriptor."""
+
+    __slots__ = ("_next", "_notifier", "_waiters")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._notifier = Notifier()
+        self._waiters: dict[int, asyncio.Future[None]] = {}
+        self._next = 0
+        loop.add_reader(self._notifier.fileno(), self._deliver)
+
+    def wait(self, loop: asyncio.AbstractEventLoop, replies: Replies, count: int) -> Generator[object, None, None]:
+        """Suspend the current task until `replies` are ready for `count`; `yield from` it."""
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._next = token = self._next + 1
+        self._waiters[token] = waiter
+        replies.notify(count, self._notifier, token)
+        try:
+            yield from waiter
+        finally:
+            self._waiters.pop(token, None)
+
+    def _deliver(self) -> None:
+        for token in self._notifier.drain():
+            waiter = self._waiters.pop(token, None)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+
+
+_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWaits] = WeakKeyDictionary()
+
+
+def waits_of(loop: asyncio.AbstractEventLoop) -> LoopWaits:
+    """The waits of `loop`, made at first need. To be called on the loop's own thread."""
+    waits = _loops.get(loop)
+    if waits is None:
+        waits = _loops[loop] = LoopWaits(loop)
+    return waits
+
+
+class CallbackThread:
+    """Runs the callbacks of all futures, one after the other."""
+
+    def __init__(self) -> None:
+        self._notifier = Notifier()
+        self._callbacks: dict[int, Callable[[], object]] = {}
+        self._lock = threading.Lock()
+        self._next = 0
+        threading.Thread(target=self._run, name="monarch-callbacks", daemon=True).start()
+
+    def when_ready(self, replies: Replies, count: int, callback: Callable[[], object]) -> None:
+        """Run `callback` once `replies` are ready for `count`."""
+        with self._lock:
+            self._next = token = self._next + 1
+            self._callbacks[token] = callback
+        replies.notify(count, self._notifier, token)
+
+    def _run(self) -> None:
+        while True:
+            for token in self._notifier.wait():
+                callback = self._callbacks.pop(token, None)
+                if callback is not None:
+                    _guarded(callback)
+                del callback
+
+
+def _guarded(callback: Callable[[], object]) -> None:
+    try:
+        callback()
+    except Exception:
+        import sys
+
+        sys.excepthook(*sys.exc_info())
+
+
+_callback_thread: CallbackThread | None = None
+_callback_thread_lock = threading.Lock()
+
+
+def callback_thread() -> CallbackThread:
+    """The callback thread of this process, started at first need."""
+    global _callback_thread
+    with _callback_thread_lock:
+        if _callback_thread is None:
+            _callback_thread = CallbackThread()
+        return _callback_thread

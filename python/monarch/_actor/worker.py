@@ -1,0 +1,91 @@
+"""The whole life of a worker process."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+
+from monarch import _native
+from monarch._actor import context
+from monarch._actor.local.process import Process
+from monarch._actor.shape import Region
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+    from monarch._actor.proc_mesh import ProcMesh
+
+
+def main(control: int) -> int:
+    """Be a worker on the control socket `control`; returns the exit status."""
+    runtime = _native.Runtime.start_worker(control)
+    welcome: dict[str, Any] = pickle.loads(runtime.welcome)
+    _resemble_program(welcome)
+    procs: ProcMesh = welcome["procs"]
+    process = Process(runtime, procs._root.host, procs._with_region(Region.of_rank(runtime.rank)))
+    context._process = process
+    signal.signal(signal.SIGTERM, _terminate)
+    status = 0
+    try:
+        if welcome["bootstrap"] is not None:
+            process.bootstrap_error = _bootstrap(*welcome["bootstrap"])
+        process.serve()
+    except _Terminated as end:
+        status = 128 + end.signal
+    except KeyboardInterrupt:
+        status = 128 + signal.SIGINT
+    process.end_actors("its process ended")
+    runtime.shutdown(0)
+    return status
+
+
+def _resemble_program(welcome: dict[str, Any]) -> None:
+    """Make imports, arguments and variables what they are in the program that spawned this process."""
+    sys.path[:] = welcome["path"]
+    sys.argv[:] = welcome["argv"] or [""]
+    for name, value in welcome["environment"].items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(line_buffering=True)
+
+
+def _bootstrap(payload: bytes, buffers: list[bytes]) -> BaseException | None:
+    from monarch._actor.pickling import loads
+
+    try:
+        result = loads(payload, buffers)()
+        if hasattr(result, "__await__"):
+            import asyncio
+
+            asyncio.run(_awaited(result))
+    except _Terminated:
+        raise
+    except BaseException as error:
+        return error
+    return None
+
+
+async def _awaited(awaitable: Any) -> None:
+    await awaitable
+
+
+class _Terminated(BaseException):
+    """Raised in the main thread by a signal that asks the process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.signal = number
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # asked once is enough; what follows is bounded in time
+    raise _Terminated(number)

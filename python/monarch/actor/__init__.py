@@ -1,0 +1,58 @@
+"""Actors on meshes of processes.
+
+Spawn processes on a host (`this_host().spawn_procs`), spawn actors on them (`procs.spawn`), and send to whole meshes
+at once (`mesh.method.call`).
+"""
+
+from monarch._actor.actor import Actor
+from monarch._actor.actor_mesh import ActorMesh
+from monarch._actor.context import (
+    Context,
+    Instance,
+    context,
+    current_actor_name,
+    current_rank,
+    current_size,
+    this_host,
+    this_proc,
+)
+from monarch._actor.endpoint import Endpoint, ValueStream, concurrent_endpoint, endpoint
+from monarch._actor.errors import ActorError, SupervisionError
+from monarch._actor.failure import MeshFailure, UnhandledFailure
+from monarch._actor.fault_hook import unhandled_fault_hook
+from monarch._actor.future import Future
+from monarch._actor.host_mesh import HostMesh
+from monarch._actor.proc_mesh import ProcMesh
+from monarch._actor.shape import Extent, Point, Region, Shape, Slice
+from monarch._actor.value_mesh import ValueMesh
+
+__all__ = [
+    "Actor",
+    "ActorError",
+    "ActorMesh",
+    "Context",
+    "Endpoint",
+    "Extent",
+    "Future",
+    "HostMesh",
+    "Instance",
+    "MeshFailure",
+    "Point",
+    "ProcMesh",
+    "Region",
+    "Shape",
+    "Slice",
+    "SupervisionError",
+    "UnhandledFailure",
+    "ValueMesh",
+    "ValueStream",
+    "concurrent_endpoint",
+    "context",
+    "current_actor_name",
+    "current_rank",
+    "current_size",
+    "endpoint",
+    "this_host",
+    "this_proc",
+    "unhandled_fault_hook",
+]
