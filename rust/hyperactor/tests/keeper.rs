@@ -42,10 +42,8 @@ fn run_cases(filter: &str) -> ExitCode {
     let cases = cases![
         a_burst_of_reports_waits_for_an_agent_that_does_not_read,
         a_closed_socket_ends_keeper_and_workers,
-        a_daemon_ends_with_its_worker_and_not_with_another,
-        a_job_with_a_group_and_no_environment_of_its_own_ends_with_its_worker,
+        a_keeper_and_each_worker_have_sessions_of_their_own,
         a_killed_agent_takes_everything_along_within_two_seconds,
-        a_killed_keeper_takes_its_workers_along,
         a_launch_that_fails_says_why,
         a_subprocess_ends_with_its_worker,
         a_terminated_keeper_ends_its_workers,
@@ -57,8 +55,14 @@ fn run_cases(filter: &str) -> ExitCode {
         the_end_of_a_keeper_is_seen_where_the_program_ignores_its_children,
         workers_get_their_grace_at_a_shutdown_and_no_more,
     ];
+    let adopting_cases = cases![
+        a_daemon_ends_with_its_worker_and_not_with_another,
+        a_job_with_a_group_and_no_environment_of_its_own_ends_with_its_worker,
+        a_killed_keeper_takes_its_workers_along,
+    ];
+    let adopting_cases = adopting_cases.into_iter().filter(|_| ADOPTS);
     let mut failed = 0;
-    for (name, case) in cases.into_iter().filter(|(name, _)| name.contains(filter)) {
+    for (name, case) in cases.into_iter().chain(adopting_cases).filter(|(name, _)| name.contains(filter)) {
         let begun = Instant::now();
         let passed = catch_unwind(case).is_ok();
         println!("test {name} ... {} ({:?})", if passed { "ok" } else { "FAILED" }, begun.elapsed());
@@ -108,6 +112,15 @@ fn the_control_socket_is_descriptor_three() {
     let mut worker = agent.launch("read word <&3; echo \"got $word\" >&3; read end <&3");
     worker.control.write_all(b"hello\n").unwrap();
     assert_eq!(worker.line(), "got hello");
+}
+
+fn a_keeper_and_each_worker_have_sessions_of_their_own() {
+    let mut agent = Agent::start();
+    let worker = agent.launch("read end <&3");
+    let worker_pid = Pid::from_raw(worker.pid).unwrap();
+    for process in [agent.pid(), worker_pid] {
+        assert_eq!(rustix::process::getsid(Some(process)), Ok(process));
+    }
 }
 
 fn a_worker_has_the_environment_and_directory_of_its_launch_only() {
@@ -161,9 +174,6 @@ fn a_subprocess_ends_with_its_worker() {
 }
 
 fn a_daemon_ends_with_its_worker_and_not_with_another() {
-    if !ADOPTS {
-        return;
-    }
     let daemon = "(setsid sh -c 'sh -c \"while read word; do echo daemon \\$word; done\" <&3 >&3 & exec sleep 600' &)\n\
                   exec sleep 600";
     let mut agent = Agent::start();
@@ -180,9 +190,6 @@ fn a_daemon_ends_with_its_worker_and_not_with_another() {
 }
 
 fn a_job_with_a_group_and_no_environment_of_its_own_ends_with_its_worker() {
-    if !ADOPTS {
-        return;
-    }
     let mut agent = Agent::start();
     let mut worker =
         agent.launch("set -m 2>/dev/null; env -i sh -c 'echo up >&3; exec sleep 600' & read end <&3; exit 4");
@@ -265,9 +272,6 @@ fn a_terminated_keeper_ends_its_workers() {
 }
 
 fn a_killed_keeper_takes_its_workers_along() {
-    if !ADOPTS {
-        return;
-    }
     let mut agent = Agent::start();
     let mut worker = agent.launch("trap '' TERM; echo up >&3; while :; do read end <&3; done");
     assert_eq!(worker.line(), "up");
