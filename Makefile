@@ -51,11 +51,11 @@ lint: $(VENV)/.package $(VENV)/.test $(VENV)/.lint deny ## check format, lints, 
 	cargo fmt --all --check
 	$(CLIPPY) -- -D warnings
 	$(CLIPPY) --no-default-features -- -D warnings
-	PYO3_NO_PYTHON=1 $(CLIPPY) --features $(OTHER_FEATURES) -- -D warnings
+	PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 $(CLIPPY) --features $(OTHER_FEATURES) -- -D warnings
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/stubtest monarch._native
+	$(BIN)/stubtest monarch._native --allowlist tools/stubtest-allowlist
 
 CLIPPY := PYO3_PYTHON=$(abspath $(BIN))/python cargo clippy --locked --workspace --all-targets --quiet
 OTHER_FEATURES := hyperactor/portable,monarch_extension/portable,monarch_extension/abi3
