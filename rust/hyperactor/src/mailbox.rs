@@ -101,6 +101,11 @@ impl Mailbox {
         state.notifier = Some((notifier, token));
     }
 
+    /// Why it is closed, if it is.
+    pub fn death(&self) -> Option<Arc<Death>> {
+        self.state.lock().closed.clone()
+    }
+
     /// Whether it was closed.
     pub fn is_closed(&self) -> bool {
         self.state.lock().closed.is_some()

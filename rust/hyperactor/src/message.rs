@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::death::{Cause, Death};
 use crate::id::{ActorId, PortId, ProcId};
+use crate::mailbox::Mailbox;
 use crate::runtime::Runtime;
 use crate::wire::header::{Destination, Kind, MessageHeader, Sender};
 use crate::wire::{Frame, FrameError, Priority};
@@ -36,6 +37,8 @@ pub struct Answer {
     runtime: Weak<Runtime>,
     port: PortId,
     rank: u32,
+    /// The mailbox that it was delivered to: when that is closed, its death is why no answer comes.
+    mailbox: Weak<Mailbox>,
     sent: AtomicBool,
 }
 
@@ -93,7 +96,21 @@ impl Message {
 
 impl Answer {
     fn new(runtime: &Arc<Runtime>, port: PortId, rank: u32) -> Self {
-        Self { runtime: Arc::downgrade(runtime), port, rank, sent: AtomicBool::new(false) }
+        Self { runtime: Arc::downgrade(runtime), port, rank, mailbox: Weak::new(), sent: AtomicBool::new(false) }
+    }
+
+    /// Note where its request waits.
+    pub(crate) fn delivered_to(&mut self, mailbox: &Arc<Mailbox>) {
+        self.mailbox = Arc::downgrade(mailbox);
+    }
+
+    /// Why no answer comes.
+    fn end(&self, runtime: &Runtime) -> Death {
+        if let Some(death) = self.mailbox.upgrade().and_then(|mailbox| mailbox.death()) {
+            return (*death).clone();
+        }
+        let reason = "the request was dropped without an answer".into();
+        runtime.own_death(Cause::Actor { stopped: false, reason, detail: Vec::new() })
     }
 
     fn send(&self, kind: Kind, parts: Vec<Bytes>) -> Result<(), FrameError> {
@@ -121,12 +138,9 @@ impl Drop for Answer {
             return;
         }
         let Some(runtime) = self.runtime.upgrade() else { return };
-        let cause = Cause::Actor {
-            stopped: false,
-            reason: "the request was dropped without an answer".into(),
-            detail: Vec::new(),
-        };
-        let _ = self.send(Kind::Dead(Box::new(runtime.own_death(cause))), Vec::new());
+        let death = self.end(&runtime);
+        // A header of this kind always encodes; and a caller that is gone needs no answer.
+        let _ = self.send(Kind::Dead(Box::new(death)), Vec::new());
     }
 }
 

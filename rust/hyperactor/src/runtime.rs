@@ -190,11 +190,17 @@ impl Runtime {
     /// Deliver a message to this process, which came by `link` if it came from another.
     pub(crate) fn deliver(self: &Arc<Self>, header: MessageHeader, parts: Vec<Bytes>, link: Option<&Arc<Link>>) {
         let destination = header.destination;
-        let message = Message::new(header, parts, self);
+        let mut message = Message::new(header, parts, self);
         match destination {
             // Another generation's: whoever wants an answer gets it from the message's end.
             _ if destination.proc() != self.proc => {}
-            Destination::Actor(_, actor) => self.mailbox(actor).push(message, link),
+            Destination::Actor(_, actor) => {
+                let mailbox = self.mailbox(actor);
+                if let Some(answer) = &mut message.answer {
+                    answer.delivered_to(&mailbox);
+                }
+                mailbox.push(message, link);
+            }
             Destination::Port(port) => self.deliver_answer(port, message),
         }
     }

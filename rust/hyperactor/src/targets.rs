@@ -144,5 +144,7 @@ pub fn cancel(runtime: &Arc<Runtime>, replies: &Replies) -> Result<()> {
         };
         runtime.send(header, &[])?;
     }
+    // Whoever else waits for the answers waits in vain from now on.
+    replies.complete();
     Ok(())
 }
