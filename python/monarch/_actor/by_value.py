@@ -50,5 +50,8 @@ def restore_code(magic: bytes, marshalled: bytes, filename: str, lines: list[str
     return code
 
 
+_REDUCERS: Any = cloudpickle.Pickler.dispatch_table
+
+
 class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    dispatch_table: ClassVar[Any] = ChainMap({CodeType: _reduce_code}, cloudpickle.Pickler.dispatch_table)
+    dispatch_table: ClassVar[Any] = ChainMap({CodeType: _reduce_code}, _REDUCERS)
