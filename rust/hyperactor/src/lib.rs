@@ -14,6 +14,7 @@ pub mod keeper;
 pub mod link;
 pub mod mailbox;
 pub mod message;
+pub mod named;
 pub mod notifier;
 pub mod park;
 pub mod peer;

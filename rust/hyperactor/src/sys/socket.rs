@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -55,6 +55,24 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8], descriptors: &mut Vec<Owned
 /// Let started programs not inherit `fd`.
 pub fn close_on_exec(fd: impl AsFd) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?)
+}
+
+/// The user that the process at the other end ran as when it connected or listened.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub fn peer_user(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    Ok(rustix::net::sockopt::socket_peercred(socket)?.uid.as_raw())
+}
+
+/// The user that the process at the other end ran as when it connected or listened.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[allow(unsafe_code)] // getpeereid has no safe form.
+pub fn peer_user(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let (mut user, mut group) = (0, 0);
+    // SAFETY: the descriptor is open, and both results point to writable memory of their types.
+    match unsafe { libc::getpeereid(std::os::fd::AsRawFd::as_raw_fd(&socket), &mut user, &mut group) } {
+        0 => Ok(user),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
