@@ -166,7 +166,8 @@ class Future(Generic[R]):
         """An asyncio future of the running loop with the same outcome. Raises `RuntimeError` without a running loop."""
         import asyncio
 
-        return asyncio.ensure_future(self._awaited(), loop=asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        return asyncio.ensure_future(self._awaited(), loop=loop)
 
     async def _awaited(self) -> R:
         return await self
