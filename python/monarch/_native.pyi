@@ -174,7 +174,10 @@ class Runtime:
     def process_mailbox(self) -> Mailbox:
         """Requests to this process, STATUS_DEATH notices, and None once the process should end."""
     def mailbox(self, actor: bytes) -> Mailbox:
-        """Open the mailbox of an actor; what was sent to it before it was opened is in it already."""
+        """Open the mailbox of a new actor; what was sent to it before is in it already.
+
+        Under the id of an actor that ended, its successor starts with an empty one.
+        """
     def spawn_procs(
         self, mesh: bytes, name: str, count: int, owner: bytes, program: str, arguments: Sequence[str],
         environment: Sequence[tuple[str, str]], directory: str, welcome: bytes,
@@ -186,6 +189,12 @@ class Runtime:
         """
     def stop_procs(self, mesh: bytes, reason: str, grace_s: float) -> Replies:
         """Let the processes of `mesh` end, kill those that live after `grace_s` seconds; ready when all are gone."""
+    def respawn_procs(self, mesh: bytes, ranks: Sequence[int] | None = None) -> Replies:
+        """Put new processes in the places `ranks` (those that live are killed), or of all that are dead.
+
+        Ready for as many answers as there are ranks (1 without) when the new processes run. Messages sent from then
+        on go to the new processes; what was sent to the old ones never does.
+        """
     def kill_proc(self, mesh: bytes, rank: int, signal: int) -> None: ...
     def pids(self, mesh: bytes) -> list[int]:
         """Client only: process ids by rank, 0 where not started."""

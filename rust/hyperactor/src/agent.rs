@@ -24,7 +24,7 @@ use crate::keeper::{self, KeeperCommand, KeeperProcess};
 use crate::link::{Link, Reader, Sink};
 use crate::runtime::{Runtime, send_control, send_control_with};
 use crate::sys::{limits, socket};
-use crate::wire::header::{Control, Destination, Kind, MessageHeader, SpawnProcs, StopProcs};
+use crate::wire::header::{Control, Destination, Kind, MessageHeader, RespawnProcs, SpawnProcs, StopProcs};
 use crate::wire::{Frame, Priority};
 use table::{Record, Table};
 
@@ -137,11 +137,13 @@ impl Agent {
             }
             Some(Record { death: Some(death), .. }) => {
                 let death = death.clone();
+                table.acquaint(from, to);
                 drop(table);
                 self.tell_death(from, death);
             }
             Some(Record { control: Some(control), .. }) => {
                 let theirs = control.clone();
+                let to = table.current(to);
                 let Some(ours) = table.control(from) else { return };
                 if !table.link(from, to) {
                     return;
@@ -206,6 +208,45 @@ impl Agent {
         });
     }
 
+    /// Put new processes in the places of dead ones, and tell who asked when all run.
+    pub fn respawn(self: &Arc<Self>, respawn: RespawnProcs) {
+        let place = |rank| ProcId::first(respawn.mesh, rank);
+        let Some(ranks) = &respawn.ranks else {
+            let dead = self.table.lock().dead_ranks(respawn.mesh);
+            dead.into_iter().for_each(|rank| self.launch_successor(place(rank)));
+            return self.answer(respawn.reply);
+        };
+        for &rank in ranks {
+            let mut table = self.table.lock();
+            let proc = table.current(place(rank));
+            let lives = table.replace_later(proc, respawn.reply);
+            drop(table);
+            if lives {
+                self.signal(proc, KILL);
+            } else {
+                self.launch_successor(proc);
+                self.answer(respawn.reply);
+            }
+        }
+    }
+
+    fn launch_successor(self: &Arc<Self>, dead: ProcId) {
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        let mut table = self.table.lock();
+        let Some(spawn) = table.spawn_of(dead.mesh) else { return };
+        let Some((proc, acquainted)) = table.succeed(dead) else { return };
+        drop(table);
+        if let Err(error) = self.launch(proc, &spawn) {
+            self.proc_ended(proc, Cause::Launch(error.to_string()));
+            return;
+        }
+        for other in acquainted {
+            if other != spawn.owner.proc && other != runtime.proc() {
+                self.connect(other, proc);
+            }
+        }
+    }
+
     /// Send a signal to a process.
     pub fn signal(&self, proc: ProcId, signal: i32) {
         let launch = self.table.lock().launch_of(proc);
@@ -247,6 +288,10 @@ impl Agent {
         }
         end.waiters.into_iter().for_each(|port| self.answer(port));
         end.orphans.into_iter().for_each(|mesh| self.stop_orphans(mesh));
+        if !end.replacement.is_empty() {
+            self.launch_successor(proc);
+            end.replacement.into_iter().for_each(|port| self.answer(port));
+        }
     }
 
     fn stop_orphans(self: &Arc<Self>, mesh: MeshId) {
@@ -340,6 +385,7 @@ impl Sink for WorkerRequests {
             }
             Ok(Control::StopProcs(stop)) => agent.stop(stop),
             Ok(Control::Signal { proc, signal }) => agent.signal(proc, signal),
+            Ok(Control::Respawn(respawn)) => agent.respawn(respawn),
             Ok(_) => {}
             Err(_) => link.close(),
         }

@@ -23,6 +23,15 @@ pub struct ProcId {
     pub generation: u32,
 }
 
+/// A place in a mesh, whichever process holds it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Place {
+    /// The mesh.
+    pub mesh: MeshId,
+    /// The place in it, row-major.
+    pub rank: u32,
+}
+
 /// Where the answers to one call are collected.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct PortId {
@@ -46,6 +55,21 @@ impl ProcId {
     /// The first process at a place.
     pub fn first(mesh: MeshId, rank: u32) -> Self {
         Self { mesh, rank, generation: 0 }
+    }
+
+    /// The process that takes its place when it is dead.
+    pub fn next(self) -> Self {
+        Self { generation: self.generation + 1, ..self }
+    }
+
+    /// Its place.
+    pub fn place(self) -> Place {
+        Place { mesh: self.mesh, rank: self.rank }
+    }
+
+    /// Whether this is `other`, or held its place before.
+    pub fn is_or_was_before(self, other: Self) -> bool {
+        self.place() == other.place() && self.generation <= other.generation
     }
 }
 

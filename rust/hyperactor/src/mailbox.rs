@@ -29,6 +29,8 @@ pub struct Mailbox {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Message>,
+    /// Its actor is there.
+    open: bool,
     closed: Option<Arc<Death>>,
     waiting: Option<Arc<Parker>>,
     notifier: Option<(Arc<Notifier>, u64)>,
@@ -99,6 +101,16 @@ impl Mailbox {
             notifier.push(token);
         }
         state.notifier = Some((notifier, token));
+    }
+
+    /// Its actor is there.
+    pub(crate) fn open(&self) {
+        self.state.lock().open = true;
+    }
+
+    /// Whether its actor ever was there.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state.lock().open
     }
 
     /// Why it is closed, if it is.

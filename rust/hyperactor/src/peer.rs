@@ -1,7 +1,12 @@
-//! Other processes, as seen from this one: a link to them, none yet, or the reason why there will be none.
+//! Places in meshes, as seen from this process: a link to the process that holds one, none yet, or why there is none.
+//!
+//! # Invariants
+//! - **PEER-1** Messages to a place leave in the order in which they were sent.
+//! - **PEER-2** What was sent to one process is never delivered to the next one at its place; what was sent before any
+//!   process was linked goes to the first that is.
+//! - **PEER-3** News of a generation never undoes news of a later one.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -10,20 +15,25 @@ use crate::death::Death;
 use crate::id::ProcId;
 use crate::link::Link;
 use crate::message;
-use crate::wire::header::MessageHeader;
-use crate::wire::{Frame, FrameError};
+use crate::wire::FrameError;
+use crate::wire::header::{Destination, MessageHeader};
 
-/// Another process.
+/// A place in a mesh, whose process is another one than this.
 pub struct Peer {
-    /// Which one.
-    pub id: ProcId,
-    route: Mutex<Route>,
-    sequence: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The process that holds the place, as far as is known here.
+    proc: ProcId,
+    route: Route,
+    /// How many messages were sent to `proc`.
+    sequence: u64,
 }
 
 enum Route {
     /// A link was asked for; what is sent meanwhile waits in order.
-    Awaited(Vec<Frame>),
+    Awaited(Vec<(MessageHeader, Vec<Bytes>)>),
     Dead(Arc<Death>),
     Open(Arc<Link>),
 }
@@ -38,70 +48,130 @@ pub enum Sent {
 }
 
 impl Peer {
-    /// A process that no link leads to yet.
-    pub fn awaited(id: ProcId) -> Self {
-        Self { id, route: Mutex::new(Route::Awaited(Vec::new())), sequence: AtomicU64::new(0) }
+    /// A place whose process no link leads to yet.
+    pub fn awaited(proc: ProcId) -> Self {
+        Self { state: Mutex::new(State { proc, route: Route::Awaited(Vec::new()), sequence: 0 }) }
     }
 
-    /// Send after all that was sent before.
+    /// The process that holds the place, as far as is known here.
+    pub fn proc(&self) -> ProcId {
+        self.state.lock().proc
+    }
+
+    /// Send to the process that holds the place, after all that was sent before.
     pub fn send(&self, mut header: MessageHeader, parts: Vec<Bytes>) -> Result<Sent, FrameError> {
-        let mut route = self.route.lock();
-        if let Route::Dead(death) = &*route {
-            return Ok(Sent::Dead(death.clone()));
+        let mut state = self.state.lock();
+        if let Route::Awaited(queue) = &mut state.route {
+            queue.push((header, parts));
+            return Ok(Sent::OnItsWay);
         }
-        header.sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
-        let frame = message::frame(&header, parts)?;
-        match &mut *route {
-            Route::Awaited(queue) => queue.push(frame),
-            Route::Open(link) => link.send(&frame, Vec::new()),
-            Route::Dead(_) => {}
+        state.address(&mut header);
+        match &state.route {
+            Route::Dead(death) => return Ok(Sent::Dead(death.clone())),
+            Route::Open(link) => link.send(&message::frame(&header, parts)?, Vec::new()),
+            Route::Awaited(_) => {}
         }
         Ok(Sent::OnItsWay)
     }
 
-    /// From now on this link leads there; what waited goes first.
-    pub fn open(&self, link: Arc<Link>) {
-        let mut route = self.route.lock();
-        match &mut *route {
-            Route::Awaited(queue) => queue.iter().for_each(|frame| link.send(frame, Vec::new())),
-            // A second link for the same pair: both sides asked at once. Each keeps sending by its first, in order.
-            Route::Open(_) => return,
-            Route::Dead(_) => {
-                drop(route);
-                link.close();
-                return;
+    /// From now on this link leads to the place, which `proc` holds; what waited goes first.
+    pub fn open(&self, proc: ProcId, link: Arc<Link>) -> Result<(), FrameError> {
+        let mut state = self.state.lock();
+        let is_news = match state.route {
+            Route::Awaited(_) => proc.generation >= state.proc.generation,
+            Route::Dead(_) | Route::Open(_) => proc.generation > state.proc.generation,
+        };
+        if !is_news {
+            drop(state);
+            link.close();
+            return Ok(());
+        }
+        state.proc = proc;
+        state.sequence = 0;
+        let before = std::mem::replace(&mut state.route, Route::Open(link.clone()));
+        if let Route::Awaited(queue) = before {
+            for (mut header, parts) in queue {
+                state.address(&mut header);
+                link.send(&message::frame(&header, parts)?, Vec::new());
             }
         }
-        *route = Route::Open(link);
+        Ok(())
     }
 
     /// The link, if there is one.
     pub fn link(&self) -> Option<Arc<Link>> {
-        match &*self.route.lock() {
+        match &self.state.lock().route {
             Route::Open(link) => Some(link.clone()),
             _ => None,
         }
     }
 
-    /// Why it is dead, if it is.
+    /// The link to this very process, if there is one.
+    pub fn link_to(&self, proc: ProcId) -> Option<Arc<Link>> {
+        let state = self.state.lock();
+        match &state.route {
+            Route::Open(link) if state.proc == proc => Some(link.clone()),
+            _ => None,
+        }
+    }
+
+    /// Why the process that holds the place is dead, if it is.
     pub fn death(&self) -> Option<Arc<Death>> {
-        match &*self.route.lock() {
+        match &self.state.lock().route {
             Route::Dead(death) => Some(death.clone()),
             _ => None,
         }
     }
 
-    /// From now on nothing is sent there. The first reason counts; false if there was one.
+    /// From now on nothing is sent there, until another process takes the place. False if that was known.
     pub fn set_dead(&self, death: Death) -> bool {
-        let mut route = self.route.lock();
-        if matches!(*route, Route::Dead(_)) {
+        let mut state = self.state.lock();
+        let known = matches!(state.route, Route::Dead(_)) && state.proc.generation >= death.proc.generation;
+        if known || state.proc.generation > death.proc.generation {
             return false;
         }
-        let before = std::mem::replace(&mut *route, Route::Dead(Arc::new(death)));
-        drop(route);
+        state.proc = death.proc;
+        let before = std::mem::replace(&mut state.route, Route::Dead(Arc::new(death)));
+        drop(state);
         if let Route::Open(link) = before {
             link.close();
         }
         true
+    }
+}
+
+impl State {
+    /// Address a message to the process that holds the place.
+    fn address(&mut self, header: &mut MessageHeader) {
+        if let Destination::Actor(proc, _) = &mut header.destination {
+            *proc = self.proc;
+        }
+        header.sequence = self.sequence;
+        self.sequence += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::death::Cause;
+    use crate::id::MeshId;
+
+    fn first() -> ProcId {
+        ProcId::first(MeshId([1; 16]), 0)
+    }
+
+    fn death(proc: ProcId) -> Death {
+        Death { proc, name: String::new(), host: String::new(), pid: 1, cause: Cause::Signal(9) }
+    }
+
+    #[test]
+    fn peer_3_the_death_of_an_earlier_process_does_not_undo_a_later_one() {
+        let peer = Peer::awaited(first().next());
+        assert!(!peer.set_dead(death(first())));
+        assert!(peer.death().is_none());
+        assert!(peer.set_dead(death(first().next())));
+        assert!(!peer.set_dead(death(first().next())), "known");
+        assert!(peer.set_dead(death(first().next().next())), "a later one may be heard of by its death first");
     }
 }

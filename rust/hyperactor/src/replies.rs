@@ -74,9 +74,9 @@ impl Replies {
         Self { port: None, asked: Vec::new(), expected, fail_fast: false, link: None, state: Mutex::default() }
     }
 
-    /// For one answer of the agent.
-    pub fn of_agent(port: PortId) -> Self {
-        Self { port: Some(port), ..Self::event(1) }
+    /// For so many answers of the agent.
+    pub fn of_agent(port: PortId, expected: usize) -> Self {
+        Self { port: Some(port), ..Self::event(expected) }
     }
 
     /// How many answers there will be.
@@ -134,7 +134,7 @@ impl Replies {
     /// Answer for every target in a dead process; true when those were the last.
     pub fn proc_died(&self, death: &Death) -> bool {
         let mut last = false;
-        for asked in self.asked.iter().filter(|asked| asked.proc == death.proc) {
+        for asked in self.asked.iter().filter(|asked| asked.proc.is_or_was_before(death.proc)) {
             last |= self.push(Message::dead(death, asked.rank));
         }
         last

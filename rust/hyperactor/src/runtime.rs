@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::agent::Agent;
 use crate::death::{Cause, Death};
 use crate::error::{Error, Result};
-use crate::id::{ActorId, MeshId, PROCESS_ACTOR, PortId, ProcId};
+use crate::id::{ActorId, MeshId, PROCESS_ACTOR, Place, PortId, ProcId};
 use crate::keeper::KeeperCommand;
 use crate::link::{Link, Reader, Sink};
 use crate::mailbox::Mailbox;
@@ -22,7 +22,7 @@ use crate::peer::{Peer, Sent};
 use crate::reactor::Reactor;
 use crate::replies::Replies;
 use crate::sys::fork;
-use crate::wire::header::{Control, Destination, Kind, MessageHeader, Sender, SpawnProcs, StopProcs};
+use crate::wire::header::{Control, Destination, Kind, MessageHeader, RespawnProcs, Sender, SpawnProcs, StopProcs};
 use crate::wire::{Frame, FrameError, Priority};
 
 /// The runtime of one process.
@@ -32,7 +32,7 @@ pub struct Runtime {
     welcome: Bytes,
     reactor: Arc<Reactor>,
     role: OnceLock<Role>,
-    peers: RwLock<HashMap<ProcId, Arc<Peer>>>,
+    peers: RwLock<HashMap<Place, Arc<Peer>>>,
     mailboxes: RwLock<HashMap<ActorId, Arc<Mailbox>>>,
     ports: Mutex<HashMap<u64, Arc<Replies>>>,
     next_port: AtomicU64,
@@ -90,7 +90,7 @@ impl Runtime {
             next_port: AtomicU64::new(1),
             closed: AtomicBool::new(false),
         });
-        runtime.mailbox(PROCESS_ACTOR);
+        runtime.open_mailbox(PROCESS_ACTOR);
         Ok(runtime)
     }
 
@@ -129,12 +129,42 @@ impl Runtime {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// The mailbox of an actor of this process; made when first asked for, by whoever asks first.
-    pub fn mailbox(&self, actor: ActorId) -> Arc<Mailbox> {
+    /// Open the mailbox of a new actor, with what arrived for it before. An actor that ended leaves its mailbox to the
+    /// next one of the same name.
+    pub fn open_mailbox(&self, actor: ActorId) -> Arc<Mailbox> {
+        let mut mailboxes = self.mailboxes.write();
+        let mailbox = mailboxes.entry(actor).or_default();
+        if mailbox.is_closed() {
+            *mailbox = Arc::default();
+        }
+        mailbox.open();
+        mailbox.clone()
+    }
+
+    /// The requests to this process itself.
+    pub fn process_mailbox(&self) -> Arc<Mailbox> {
+        self.mailboxes.write().entry(PROCESS_ACTOR).or_default().clone()
+    }
+
+    /// Where a message to an actor goes. One that is not there yet is waited for: a reference may be used the moment it
+    /// arrives, before the actor that it names.
+    fn mailbox_for(self: &Arc<Self>, actor: ActorId) -> Arc<Mailbox> {
         if let Some(mailbox) = self.mailboxes.read().get(&actor) {
             return mailbox.clone();
         }
-        self.mailboxes.write().entry(actor).or_default().clone()
+        let mailbox = self.mailboxes.write().entry(actor).or_default().clone();
+        let (runtime, waiting) = (Arc::downgrade(self), Arc::downgrade(&mailbox));
+        self.reactor.after(PENDING_ACTOR_PATIENCE, move || {
+            if let (Some(runtime), Some(mailbox)) = (runtime.upgrade(), waiting.upgrade())
+                && !mailbox.is_open()
+            {
+                let reason = "no such actor was started in this process; after a respawn of the process, its actors \
+                              are started again by `ActorMesh.respawn`";
+                let cause = Cause::Actor { stopped: false, reason: reason.into(), detail: Vec::new() };
+                mailbox.close(runtime.own_death(cause));
+            }
+        });
+        mailbox
     }
 
     /// Another process. A link is asked for when it is not known yet.
@@ -148,12 +178,12 @@ impl Runtime {
 
     /// Another process, without asking for a link.
     pub(crate) fn peer_entry(&self, id: ProcId) -> (Arc<Peer>, bool) {
-        if let Some(peer) = self.peers.read().get(&id) {
+        if let Some(peer) = self.peers.read().get(&id.place()) {
             return (peer.clone(), false);
         }
         let mut is_new = false;
         let mut peers = self.peers.write();
-        let peer = peers.entry(id).or_insert_with(|| {
+        let peer = peers.entry(id.place()).or_insert_with(|| {
             is_new = true;
             Arc::new(Peer::awaited(id))
         });
@@ -173,14 +203,13 @@ impl Runtime {
         let sink = Arc::new(Data { runtime: Arc::downgrade(self) });
         let link = Link::open(socket, Reader::default(), sink, &self.reactor)
             .map_err(|error| Error::system("watch a link", error))?;
-        self.peer_entry(peer).0.open(link);
-        Ok(())
+        Ok(self.peer_entry(peer).0.open(peer, link)?)
     }
 
     /// Send a message to wherever its destination lies.
     pub fn send(self: &Arc<Self>, header: MessageHeader, parts: &[Bytes]) -> std::result::Result<Sent, FrameError> {
         let proc = header.destination.proc();
-        if proc == self.proc {
+        if proc.place() == self.proc.place() {
             self.deliver(header, parts.to_vec(), None);
             return Ok(Sent::OnItsWay);
         }
@@ -195,7 +224,7 @@ impl Runtime {
             // Another generation's: whoever wants an answer gets it from the message's end.
             _ if destination.proc() != self.proc => {}
             Destination::Actor(_, actor) => {
-                let mailbox = self.mailbox(actor);
+                let mailbox = self.mailbox_for(actor);
                 if let Some(answer) = &mut message.answer {
                     answer.delivered_to(&mailbox);
                 }
@@ -240,7 +269,7 @@ impl Runtime {
     /// A process ended: what it still said is delivered, then every call to it is answered in its place.
     pub(crate) fn proc_died(&self, death: Death) {
         let (peer, _) = self.peer_entry(death.proc);
-        if let Some(link) = peer.link() {
+        if let Some(link) = peer.link_to(death.proc) {
             link.drain();
         }
         if !peer.set_dead(death.clone()) {
@@ -254,7 +283,7 @@ impl Runtime {
                 self.close_port(port);
             }
         }
-        self.mailbox(PROCESS_ACTOR).push(Message::notice(death), None);
+        self.process_mailbox().push(Message::notice(death), None);
     }
 
     /// The end of this process or of an actor in it.
@@ -283,12 +312,32 @@ impl Runtime {
     /// Let the processes of a mesh end; ready when all have.
     pub fn stop_procs(self: &Arc<Self>, mesh: MeshId, reason: String, grace: Duration) -> Result<Arc<Replies>> {
         self.check()?;
-        let replies = self.open_port(Replies::of_agent);
+        let replies = self.open_port(|port| Replies::of_agent(port, 1));
         let Some(reply) = replies.port else { return Ok(replies) };
         let stop = StopProcs { mesh, reason, grace_ms: grace.as_millis() as u64, reply };
         match self.role.get() {
             Some(Role::Client(agent)) => agent.stop(stop),
             Some(Role::Worker(control)) => send_control(control, &Control::StopProcs(stop), Vec::new()),
+            None => {}
+        }
+        Ok(replies)
+    }
+
+    /// Start a new process at places of a mesh, in the place of dead ones (or, for named ranks, of living ones, which are
+    /// killed); ready when all run. Without ranks: at every place whose process is dead.
+    pub fn respawn_procs(self: &Arc<Self>, mesh: MeshId, ranks: Option<Vec<u32>>) -> Result<Arc<Replies>> {
+        self.check()?;
+        // Each named place is answered for when its new process runs.
+        let answers = ranks.as_ref().map_or(1, Vec::len);
+        let replies = self.open_port(|port| Replies::of_agent(port, answers));
+        let Some(reply) = replies.port else { return Ok(replies) };
+        if answers == 0 {
+            self.close_port(reply);
+        }
+        let respawn = RespawnProcs { mesh, ranks, reply };
+        match self.role.get() {
+            Some(Role::Client(agent)) => agent.respawn(respawn),
+            Some(Role::Worker(control)) => send_control(control, &Control::Respawn(respawn), Vec::new()),
             None => {}
         }
         Ok(replies)
@@ -345,6 +394,11 @@ impl Runtime {
         }
     }
 }
+
+/// How long messages wait for an actor that is not there yet.
+///
+/// Its start may queue behind much data on another link; longer than this nothing on one host takes.
+const PENDING_ACTOR_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a process that ends waits for its peers to take what it sent.
 ///
@@ -419,7 +473,7 @@ impl Sink for WorkerControl {
 impl Runtime {
     /// Let the process's main loop end it.
     fn end_worker(&self, reason: &str) {
-        self.mailbox(PROCESS_ACTOR).close(self.own_death(Cause::Stopped(reason.into())));
+        self.process_mailbox().close(self.own_death(Cause::Stopped(reason.into())));
     }
 
     /// The sender of what the runtime itself says.

@@ -29,7 +29,7 @@ impl Place {
     fn proc(&self) -> ProcId {
         match self {
             Self::Here(proc) => *proc,
-            Self::There(peer) => peer.id,
+            Self::There(peer) => peer.proc(),
         }
     }
 }
@@ -39,7 +39,8 @@ impl Targets {
     pub fn new(runtime: Arc<Runtime>, mesh: MeshId, ranks: &[u32], actor: ActorId) -> Self {
         let place = |&rank| {
             let proc = ProcId::first(mesh, rank);
-            if proc == runtime.proc() { Place::Here(proc) } else { Place::There(runtime.peer(proc)) }
+            let here = runtime.proc();
+            if proc.place() == here.place() { Place::Here(here) } else { Place::There(runtime.peer(proc)) }
         };
         let places = ranks.iter().map(place).collect();
         Self { runtime, actor, places }

@@ -1,4 +1,5 @@
 //! Links over real sockets: order, completeness, the read lease, descriptors, and the end of a stream.
+#![allow(clippy::unwrap_used)] // In a test a panic is the way to fail.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;

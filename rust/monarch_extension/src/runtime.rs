@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyperactor::error::Error;
-use hyperactor::id::{ActorId, MeshId, PROCESS_ACTOR, ProcId};
+use hyperactor::id::{ActorId, MeshId, ProcId};
 use hyperactor::keeper::{self, KeeperCommand};
 use hyperactor::runtime;
 use hyperactor::wire::header::{Sender, SpawnProcs};
@@ -69,11 +69,11 @@ impl Runtime {
 
     #[getter]
     fn process_mailbox(&self) -> Mailbox {
-        self.open(PROCESS_ACTOR)
+        Mailbox { runtime: self.0.clone(), inner: self.0.process_mailbox() }
     }
 
     fn mailbox(&self, actor: [u8; 16]) -> Mailbox {
-        self.open(ActorId(actor))
+        Mailbox { runtime: self.0.clone(), inner: self.0.open_mailbox(ActorId(actor)) }
     }
 
     #[pyo3(signature = (mesh, name, count, owner, program, arguments, environment, directory, welcome))]
@@ -110,6 +110,12 @@ impl Runtime {
         Ok(Replies::new(self.0.clone(), replies))
     }
 
+    #[pyo3(signature = (mesh, ranks=None))]
+    fn respawn_procs(&self, mesh: [u8; 16], ranks: Option<Vec<u32>>) -> PyResult<Replies> {
+        let replies = self.0.respawn_procs(MeshId(mesh), ranks).map_err(to_python)?;
+        Ok(Replies::new(self.0.clone(), replies))
+    }
+
     fn kill_proc(&self, mesh: [u8; 16], rank: u32, signal: i32) -> PyResult<()> {
         self.0.signal(ProcId::first(MeshId(mesh), rank), signal).map_err(to_python)
     }
@@ -127,12 +133,6 @@ impl Runtime {
     #[getter]
     fn closed(&self) -> bool {
         self.0.is_closed()
-    }
-}
-
-impl Runtime {
-    fn open(&self, actor: ActorId) -> Mailbox {
-        Mailbox { runtime: self.0.clone(), inner: self.0.mailbox(actor) }
     }
 }
 

@@ -107,6 +107,8 @@ pub enum Control {
         /// Signal number.
         signal: i32,
     },
+    /// Process to agent: put new processes in the places of dead ones.
+    Respawn(RespawnProcs),
 }
 
 /// Start the processes of a mesh.
@@ -143,5 +145,16 @@ pub struct StopProcs {
     /// How long processes may take before they are killed.
     pub grace_ms: u64,
     /// Who is told when all have ended.
+    pub reply: PortId,
+}
+
+/// Put new processes in the places of dead ones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RespawnProcs {
+    /// Which mesh.
+    pub mesh: MeshId,
+    /// Which places, their processes dead or not; none: all whose process is dead.
+    pub ranks: Option<Vec<u32>>,
+    /// Who is told when the new processes run.
     pub reply: PortId,
 }
