@@ -76,7 +76,8 @@ class Message:
     def reply(self, status: int, payload: bytes, buffers: Sequence[Buffer] = ()) -> None:
         """Answer. Only the first answer counts; without anybody waiting it does nothing.
 
-        A request that is dropped unanswered is answered with STATUS_DEAD by the runtime.
+        STATUS_DEAD (whose payload is ignored) says that no answer comes, because of what closed the mailbox. A request
+        that is dropped unanswered says so by itself.
         """
 
 @final

@@ -94,6 +94,15 @@ impl Message {
     }
 }
 
+impl Message {
+    /// Answer a request now with why no answer comes: the end of its actor.
+    pub fn refuse(&self) {
+        if let Some(answer) = &self.answer {
+            answer.refuse();
+        }
+    }
+}
+
 impl Answer {
     fn new(runtime: &Arc<Runtime>, port: PortId, rank: u32) -> Self {
         Self { runtime: Arc::downgrade(runtime), port, rank, mailbox: Weak::new(), sent: AtomicBool::new(false) }
@@ -111,6 +120,16 @@ impl Answer {
         }
         let reason = "the request was dropped without an answer".into();
         runtime.own_death(Cause::Actor { stopped: false, reason, detail: Vec::new() })
+    }
+
+    fn refuse(&self) {
+        if self.sent.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        let death = self.end(&runtime);
+        // A header of this kind always encodes; and a caller that is gone needs no answer.
+        let _ = self.send(Kind::Dead(Box::new(death)), Vec::new());
     }
 
     fn send(&self, kind: Kind, parts: Vec<Bytes>) -> Result<(), FrameError> {
@@ -134,13 +153,7 @@ impl Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        if *self.sent.get_mut() {
-            return;
-        }
-        let Some(runtime) = self.runtime.upgrade() else { return };
-        let death = self.end(&runtime);
-        // A header of this kind always encodes; and a caller that is gone needs no answer.
-        let _ = self.send(Kind::Dead(Box::new(death)), Vec::new());
+        self.refuse();
     }
 }
 

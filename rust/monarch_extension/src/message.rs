@@ -110,6 +110,10 @@ impl Message {
         let kind = match status {
             VALUE => Kind::Value,
             ERROR => Kind::Error,
+            DEAD => {
+                self.0.refuse();
+                return Ok(());
+            }
             other => return Err(PyValueError::new_err(format!("an answer has no status {other}"))),
         };
         let mut parts = payload::parts(&PyBytes::new(payload.py(), &[]), payload, buffers)?;
