@@ -114,7 +114,9 @@ def marked_environment() -> tuple[dict[str, str], str]:
     """An environment by which a client and all of its processes can be found, and the mark."""
     value = uuid.uuid4().hex
     environment = {**os.environ, "MONARCH_TEST_PROGRAM": value}
-    environment["PYTHONPATH"] = os.pathsep.join([package_parent(), environment.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    environment["PYTHONPATH"] = os.pathsep.join([package_parent(), environment.get("PYTHONPATH", "")]).rstrip(
+        os.pathsep
+    )
     return environment, f"MONARCH_TEST_PROGRAM={value}"
 
 

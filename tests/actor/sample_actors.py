@@ -65,7 +65,11 @@ class Echo(Actor):
 
     @endpoint
     def thread(self) -> tuple[str, int, bool]:
-        return threading.current_thread().name, threading.get_ident(), threading.current_thread() is threading.main_thread()
+        return (
+            threading.current_thread().name,
+            threading.get_ident(),
+            threading.current_thread() is threading.main_thread(),
+        )
 
     @endpoint
     def loop_is_visible(self) -> bool:
@@ -378,3 +382,33 @@ class Unbuildable:
 
 def _refuse() -> None:
     raise ValueError("cannot be rebuilt")
+
+
+class SelfStop(Actor):
+    @endpoint
+    def leave_in_order(self) -> str:
+        context().actor_instance.stop("done here")
+        return "goodbye"
+
+    @endpoint
+    def hello(self) -> str:
+        return "hello"
+
+
+class Environment(Actor):
+    @endpoint
+    def get(self, name: str) -> str | None:
+        return os.environ.get(name)
+
+
+def refuse() -> None:
+    raise ValueError("not on my watch")
+
+
+def set_variable() -> None:
+    os.environ["MONARCH_TEST_VALUE"] = "set"
+
+
+async def set_variable_async() -> None:
+    await asyncio.sleep(0)
+    set_variable()

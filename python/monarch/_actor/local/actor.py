@@ -123,8 +123,6 @@ class LocalActor(Owner):
         try:
             self.object = actor_class(*args, **kwargs)
         except BaseException as error:
-            if error.__traceback__ is not None:
-                error.__traceback__ = error.__traceback__.tb_next
             self._fail_to_start(request, "failed: its constructor", error)
             return False
         finally:
@@ -201,17 +199,17 @@ class LocalActor(Owner):
 
     def raised(self, message: _native.Message, handler: Handler, error: BaseException) -> None:
         """An endpoint raised: an `Exception` goes to who waits; anything else, or nobody waiting, fails the actor."""
-        if error.__traceback__ is not None:
-            # Without the frame that called the endpoint: it holds the message, which is answered when it is let go.
-            error.__traceback__ = error.__traceback__.tb_next
         if isinstance(error, Exception) and message.expects_reply:
             message.reply(_native.STATUS_ERROR, *pack_exception(error))
         elif type(error).__name__ == "CancelledError":
             self.answer_error(message, handler, error)
-        elif isinstance(error, Interrupted):
-            self.over = True
         else:
-            self.fail(Cause.raised("exception", f"failed: endpoint {handler.label}", error))
+            if isinstance(error, Interrupted):
+                self.over = True
+            else:
+                self.fail(Cause.raised("exception", f"failed: endpoint {handler.label}", error))
+            # Now, not when the message is let go: the exception's traceback may hold on to it.
+            message.reply(_native.STATUS_DEAD, b"")
 
     # --- ownership ----------------------------------------------------------------------------------------------------
 
