@@ -83,7 +83,7 @@ def test_options_that_do_not_work_yet_say_so(option: str) -> None:
 
 
 def test_what_is_not_an_actor_class_cannot_be_spawned(one: ProcMesh) -> None:
-    with pytest.raises(ValueError, match="derived from monarch.actor.Actor"):
+    with pytest.raises(ValueError, match=r"derived from monarch\.actor\.Actor"):
         one.spawn("x", dict)
 
 
@@ -107,7 +107,7 @@ def test_an_unpicklable_argument_is_named(one: ProcMesh) -> None:
 
 def test_an_unpicklable_result_names_the_endpoint_and_spares_the_actor(one: ProcMesh) -> None:
     echo = one.spawn("echo", Echo)
-    with pytest.raises(ActorError, match="the result of echo.lambda_result cannot be pickled") as caught:
+    with pytest.raises(ActorError, match=r"the result of echo\.lambda_result cannot be pickled") as caught:
         echo.lambda_result.call_one().get()
     assert isinstance(caught.value.exception, TypeError)
     assert echo.echo.call_one(1).get() == 1

@@ -153,7 +153,7 @@ def test_cancel_withdraws_a_call_that_still_waits(one: ProcMesh, tmp_path: Path)
     assert waiting.cancelled()
     assert waiting.done()
     assert not waiting.cancel()
-    with pytest.raises(CancelledError, match="gate.wait_for"):
+    with pytest.raises(CancelledError, match=r"gate\.wait_for"):
         waiting.get()
     go.touch()
     tally.get()

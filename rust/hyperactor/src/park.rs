@@ -19,10 +19,14 @@ const PARKED: u8 = 1;
 /// The thread was woken; its next `park` returns at once.
 const NOTIFIED: u8 = 2;
 
-/// How often a wait with an interrupt looks whether it is interrupted.
+/// How soon a wait with an interrupt looks again whether it is interrupted.
 ///
-/// A signal ends `poll` early, so this only bounds the rare signal that arrives just before it.
-const INTERRUPT_SLICE: Duration = Duration::from_millis(100);
+/// A signal ends `poll` at once, so this only bounds the rare signal that arrives just before it. Each look costs a
+/// wake-up, so the slices of a long wait grow, up to [`LONGEST_SLICE`]: an idle process should cost nothing.
+const FIRST_SLICE: Duration = Duration::from_millis(100);
+
+/// See [`FIRST_SLICE`].
+const LONGEST_SLICE: Duration = Duration::from_secs(3);
 
 /// What one thread waits on.
 pub struct Parker {
@@ -39,6 +43,17 @@ pub enum Waited<E> {
     Ready,
     /// The deadline passed first.
     TimedOut,
+}
+
+/// Why a thread goes on.
+#[derive(PartialEq, Eq)]
+enum Unparked {
+    /// The descriptor is readable.
+    Readable,
+    /// A signal was handled.
+    Signal,
+    /// Somebody woke it, or it has waited long enough.
+    Woken,
 }
 
 thread_local! {
@@ -65,22 +80,22 @@ impl Parker {
         }
     }
 
-    /// Wait to be woken, for `fd` to be readable (then true), for a signal, or for `timeout`.
-    fn park(&self, fd: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> io::Result<bool> {
+    /// Wait to be woken, for `fd` to be readable, for a signal, or for `timeout`.
+    fn park(&self, fd: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> io::Result<Unparked> {
         if self.state.compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire).is_err() {
             self.state.store(EMPTY, Ordering::Release);
-            return Ok(false);
+            return Ok(Unparked::Woken);
         }
         let outcome = match fd {
             Some(fd) => poll::readable([self.fd.as_fd(), fd], timeout),
-            None => poll::readable([self.fd.as_fd()], timeout).map(|[woken]| [woken, false]),
+            None => poll::readable([self.fd.as_fd()], timeout).map(|found| found.map(|[woken]| [woken, false])),
         };
         self.state.store(EMPTY, Ordering::Release);
-        let [woken, readable] = outcome?;
+        let Some([woken, readable]) = outcome? else { return Ok(Unparked::Signal) };
         if woken {
             self.fd.clear();
         }
-        Ok(readable)
+        Ok(if readable { Unparked::Readable } else { Unparked::Woken })
     }
 }
 
@@ -98,8 +113,10 @@ pub fn wait_until<E>(
     deadline: Option<Instant>,
     mut interrupt: Interrupt<'_, E>,
 ) -> io::Result<Waited<E>> {
+    let mut slice = FIRST_SLICE;
     loop {
-        let slice_end = interrupt.is_some().then(|| Instant::now() + INTERRUPT_SLICE);
+        let slice_end = interrupt.is_some().then(|| Instant::now() + slice);
+        slice = LONGEST_SLICE.min(slice * 2);
         let until = [deadline, slice_end].into_iter().flatten().min();
         if wait_slice(parker, &mut ready, link, until)? {
             return Ok(Waited::Ready);
@@ -130,15 +147,18 @@ fn wait_slice(
             return Ok(true);
         }
         let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
-        match lease {
+        let unparked = match lease {
+            None => parker.park(None, timeout)?,
             Some(mut lease) => {
-                if parker.park(Some(lease.socket()), timeout)? {
+                let unparked = parker.park(Some(lease.socket()), timeout)?;
+                if unparked == Unparked::Readable {
                     lease.read();
                 }
+                unparked
             }
-            None => {
-                parker.park(None, timeout)?;
-            }
+        };
+        if unparked == Unparked::Signal {
+            return Ok(ready());
         }
         if until.is_some_and(|until| Instant::now() >= until) {
             return Ok(ready());

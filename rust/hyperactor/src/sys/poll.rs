@@ -12,16 +12,16 @@ use parking_lot::Mutex;
 use polling::{Event, Events, PollMode, Poller};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Which of `fds` are readable (or at their end), after at most `timeout`. None are after a signal.
-pub fn readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout: Option<Duration>) -> io::Result<[bool; N]> {
+/// Which of `fds` are readable (or at their end), after at most `timeout`; nothing if a signal came first.
+pub fn readable<const N: usize>(fds: [BorrowedFd<'_>; N], timeout: Option<Duration>) -> io::Result<Option<[bool; N]>> {
     let mut entries = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     let timeout = timeout.map(|duration| Timespec {
         tv_sec: duration.as_secs().min(i32::MAX as u64) as _,
         tv_nsec: duration.subsec_nanos() as _,
     });
     match poll(&mut entries, timeout.as_ref()) {
-        Ok(_) => Ok(entries.map(|entry| !entry.revents().is_empty())),
-        Err(rustix::io::Errno::INTR) => Ok([false; N]),
+        Ok(_) => Ok(Some(entries.map(|entry| !entry.revents().is_empty()))),
+        Err(rustix::io::Errno::INTR) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

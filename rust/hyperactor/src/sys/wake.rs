@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     fn readable(fd: &WakeFd) -> bool {
-        super::super::poll::readable([fd.as_fd()], Some(std::time::Duration::ZERO)).unwrap()[0]
+        super::super::poll::readable([fd.as_fd()], Some(std::time::Duration::ZERO)).unwrap().unwrap()[0]
     }
 
     #[test]
