@@ -49,8 +49,11 @@ impl Mailbox {
             return;
         }
         if let Kind::Cancel = message.kind
-            && state.withdraw(&message)
+            && let Some(withdrawn) = state.withdraw(&message)
         {
+            // A request answers when it is dropped, and looks into its mailbox for why.
+            drop(state);
+            drop(withdrawn);
             return;
         }
         let was_empty = state.queue.is_empty();
@@ -141,11 +144,10 @@ impl Mailbox {
 
 impl State {
     /// Take the cancelled request out of the queue, if it still waits there.
-    fn withdraw(&mut self, cancel: &Message) -> bool {
+    fn withdraw(&mut self, cancel: &Message) -> Option<Message> {
         let is_it = |message: &Message| matches!(message.kind, Kind::Call) && message.call == cancel.call;
-        let Some(at) = self.queue.iter().position(is_it) else { return false };
-        self.queue.remove(at);
-        true
+        let at = self.queue.iter().position(is_it)?;
+        self.queue.remove(at)
     }
 
     fn remember(&mut self, link: Option<&Arc<Link>>) {
