@@ -345,8 +345,8 @@ def test_importing_is_light(run_program: RunProgram) -> None:
 def test_ctrl_c_is_answered_while_a_call_is_waited_for(tmp_path: Path) -> None:
     environment, mark = marked_environment()
     code = f"""{CLEANUP}
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     notes.slice(gpus=0).wait.call_one().get()
 except KeyboardInterrupt:
     print(len(notes.slice(gpus=1).hello.call().get()), flush=True)
