@@ -111,18 +111,28 @@ def test_interactive_interpreter() -> None:
 
 
 def test_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = [TRAINER, RUN, "(await this_host().spawn_procs().spawn('t', Trainer).train.call_one(5))"]
+    outputs = run_notebook(cells, tmp_path, monkeypatch)
+    assert [[output.get("text") or output.get("data") for output in cell] for cell in outputs] == [
+        [],
+        [ANSWER],
+        [{"text/plain": "(0, 5)"}],
+    ]
+
+
+def run_notebook(
+    cells: list[str], place: Path, monkeypatch: pytest.MonkeyPatch, **options: object
+) -> list[list[dict[str, object]]]:
+    """Run cells in a kernel of their own; the outputs of each cell."""
     nbclient = pytest.importorskip("nbclient", reason="notebooks are tested with nbclient, which is not installed")
     nbformat = pytest.importorskip("nbformat")
-    pytest.importorskip("ipykernel")
     environment, mark = marked_environment()
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    cells = [TRAINER, RUN, "(await this_host().spawn_procs().spawn('t', Trainer).train.call_one(5))"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute(cwd=str(tmp_path))
-    outputs = [[output.get("text") or output.get("data") for output in cell.outputs] for cell in notebook.cells]
-    assert outputs == [[], [ANSWER], [{"text/plain": "(0, 5)"}]]
+    nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3", **options).execute(cwd=str(place))
     assert_gone(lambda: marked_processes(mark), "after the kernel's end")
+    return [cell.outputs for cell in notebook.cells]
 
 
 @pytest.mark.parametrize("count", [1, 8])
@@ -372,3 +382,18 @@ def test_nothing_is_left_in_the_temporary_directory(run_program: RunProgram, tmp
     done = run_program("-c", code, env={**environment, "TMPDIR": str(place), "XDG_RUNTIME_DIR": str(place)})
     assert succeeded(done) == ANSWER
     eventually(lambda: not list(place.iterdir()), f"{list(place.iterdir())} is gone")
+
+
+def test_a_failure_in_a_notebook_is_raised_at_the_next_wait_and_the_kernel_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = [
+        FAULT.replace("failing.fail.broadcast()\n", ""),
+        "failing.fail.broadcast(); print('sent')",
+        # Ends because of the failure, whether that came before this cell or while it waits.
+        "this_host().spawn_procs().spawn('s', Sleeper).sleep.call_one().get()",
+        "this_host().spawn_procs().initialized.get()",
+    ]
+    *_, third, fourth = run_notebook(cells, tmp_path, monkeypatch, allow_errors=True)
+    assert [output["ename"] for output in third if output["output_type"] == "error"] == ["UnhandledFailure"]
+    assert [output["data"]["text/plain"] for output in fourth] == ["True"]

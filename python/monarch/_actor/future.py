@@ -6,6 +6,7 @@ import sys
 from _thread import allocate_lock
 
 from monarch import _native
+from monarch._actor import context
 from monarch._actor.context import _context
 from monarch._actor.generics import Generic, TypeVar
 
@@ -178,6 +179,7 @@ class Future(Generic[R]):
 
             from monarch._actor.wakeups import waits_of
 
+            _raise_unhandled_failure()
             self._check_deadlock(blocking=False)
             loop = asyncio.get_running_loop()
             yield from waits_of(loop).wait(loop, self._replies, self._count)
@@ -233,6 +235,7 @@ class Future(Generic[R]):
 
     def _check_blocking_wait(self) -> None:
         """Before blocking: refuse a sure deadlock, and say so where the wait stops an event loop."""
+        _raise_unhandled_failure()
         if self._replies.ready(self._count):
             return
         self._check_deadlock(blocking=True)
@@ -283,6 +286,16 @@ class Future(Generic[R]):
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError(f"the Future of {self._subject.label} cannot be pickled; send its value instead")
+
+
+def _raise_unhandled_failure() -> None:
+    """In a notebook: end the cell because of a failure that nobody handled while no cell was running."""
+    process = context._process
+    if process is not None and process.unhandled is not None:
+        from monarch._actor.failure import UnhandledFailure
+
+        failure, process.unhandled = process.unhandled, None
+        raise UnhandledFailure(failure)
 
 
 def _in_notebook() -> bool:

@@ -97,6 +97,15 @@ class LocalActor(Owner):
         self.mailbox.close("actor", cause.reason, cause.detail())
 
     def _run(self) -> None:
+        try:
+            self._live()
+        except Interrupted:
+            self.end(None)  # came between two steps of the loop, after this was told to end
+        except BaseException as error:
+            self.fail(Cause.raised("exception", "failed: its loop", error))
+            self.end(None)
+
+    def _live(self) -> None:
         request, self._request = self._request, None
         assert request is not None, "an actor starts once"
         _context.set(Context(self.instance, self.rank.rank, self.rank.extent, may_block=True))

@@ -51,12 +51,24 @@ def end_program(failure: MeshFailure) -> None:
 
 def _raise(number: int, frame: FrameType | None) -> None:
     global _failure
-    failure = _failure
-    if failure is None or (context._process is not None and context._process.ending):
+    failure, process = _failure, context._process
+    if failure is None or process is None or process.ending:
         return
     if _in_kernel():
         _failure = None  # the kernel lives on, and may meet another failure
+        if not _runs_cell(frame):
+            process.unhandled = failure  # for the next wait of a cell
+            return
     raise UnhandledFailure(failure)
+
+
+def _runs_cell(frame: FrameType | None) -> bool:
+    """Whether the kernel's main thread is in the code of a cell, rather than waiting for one."""
+    while frame is not None:
+        if frame.f_code.co_name in ("run_code", "run_ast_nodes") and "IPython" in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _exit() -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from monarch._actor.actor_mesh import ActorMesh, ActorMeshRoot
     from monarch._actor.context import Context, CreatorInstance
+    from monarch._actor.failure import MeshFailure
     from monarch._actor.host_mesh import HostMesh
     from monarch._actor.local.actor import LocalActor
     from monarch._actor.local.owner import Owner
@@ -52,6 +53,7 @@ class Process:
         self.root_context: Context | None = None
         self.actors: dict[bytes, LocalActor] = {}
         self.bootstrap_error: BaseException | None = None
+        self.unhandled: MeshFailure | None = None  # in a notebook: to be raised at the next wait
         self.ending = False
 
     # --- who runs where -----------------------------------------------------------------------------------------------
