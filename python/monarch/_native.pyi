@@ -6,8 +6,10 @@ releases the interpreter lock; a blocking call on the main thread runs Python's 
 In a forked child every function raises `RuntimeError`: the runtime's threads do not survive a fork.
 """
 
-from collections.abc import Buffer, Sequence
+from collections.abc import Sequence
 from typing import Final, final
+
+from typing_extensions import Buffer
 
 __version__: Final[str]
 
@@ -58,7 +60,9 @@ class Message:
     @property
     def status(self) -> int: ...
     @property
-    def descriptor(self) -> bytes: ...  # what the sender says about the payload; the same object content for all ranks of a cast
+    def descriptor(
+        self,
+    ) -> bytes: ...  # what the sender says about the payload; the same object content for all ranks of a cast
     @property
     def payload(self) -> bytes: ...  # the pickle stream
     @property
@@ -143,10 +147,18 @@ class Targets:
         """`ranks` are those of the root process mesh `mesh`; `actor` is the id of the actor mesh."""
     def __len__(self) -> int: ...
     def call(
-        self, sender: bytes, descriptor: bytes, payload: bytes, buffers: Sequence[Buffer] = (), *, fail_fast: bool = True
+        self,
+        sender: bytes,
+        descriptor: bytes,
+        payload: bytes,
+        buffers: Sequence[Buffer] = (),
+        *,
+        fail_fast: bool = True,
     ) -> Replies:
         """Send to all. With `fail_fast` the answer of a dead member makes the call ready at once."""
-    def call_at(self, index: int, sender: bytes, descriptor: bytes, payload: bytes, buffers: Sequence[Buffer] = ()) -> Replies:
+    def call_at(
+        self, index: int, sender: bytes, descriptor: bytes, payload: bytes, buffers: Sequence[Buffer] = ()
+    ) -> Replies:
         """Send to one."""
     def cast(self, sender: bytes, descriptor: bytes, payload: bytes, buffers: Sequence[Buffer] = ()) -> None:
         """Send to all, wanting no answer. Dead members are skipped."""
@@ -180,8 +192,16 @@ class Runtime:
         Under the id of an actor that ended, its successor starts with an empty one.
         """
     def spawn_procs(
-        self, mesh: bytes, name: str, count: int, owner: bytes, program: str, arguments: Sequence[str],
-        environment: Sequence[tuple[str, str]], directory: str, welcome: bytes,
+        self,
+        mesh: bytes,
+        name: str,
+        count: int,
+        owner: bytes,
+        program: str,
+        arguments: Sequence[str],
+        environment: Sequence[tuple[str, str]],
+        directory: str,
+        welcome: bytes,
     ) -> None:
         """Start `count` processes as process mesh `mesh`, owned by actor `owner` of this process.
 

@@ -16,18 +16,19 @@ from monarch._actor.mesh_trait import MeshTrait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from typing import Any, NoReturn
 
-    from typing_extensions import Self
+    from typing_extensions import Buffer, Self
 
     from monarch._actor.proc_mesh import ProcMesh
-    from monarch._actor.shape import Region
+    from monarch._actor.shape import Point, Region
 
 
 class ActorMeshRoot(MeshRoot):
     """An actor mesh as it was spawned."""
 
-    __slots__ = ("actor", "actor_class", "procs", "spawned")
+    __slots__ = ("actor", "actor_class", "procs", "request", "spawned")
 
     member = "actor"
 
@@ -36,6 +37,9 @@ class ActorMeshRoot(MeshRoot):
         self.actor = actor
         self.procs = procs  # the processes as given to `spawn`
         self.actor_class = actor_class
+        self.request: tuple[bytes, Sequence[Buffer]] | None = (
+            None  # class and arguments, where it was spawned from here
+        )
         self.spawned: _native.Replies | None = None  # one answer for each constructor, where it was spawned from here
         _roots[actor] = self
 
@@ -116,6 +120,25 @@ class ActorMesh(MeshTrait):
                 "reference that arrived from elsewhere"
             )
         return process().stop_actor_mesh(self._root, reason)
+
+    def respawn(self, ranks: Iterable[int | Point] | None = None) -> Future[None]:
+        """Run the constructor again, with its original arguments, where an actor has ended; references stay valid.
+
+        `ranks` are positions in this mesh, as `MeshFailure.ranks` has them; an actor that still lives there is ended
+        first. Without `ranks`: wherever the actor has ended. Starts at once. Done when the constructors have returned;
+        raises what one of them raised, or `SupervisionError` where the process is dead: respawn that first, see
+        `ProcMesh.respawn`. Raises `NotImplementedError` on a view or a reference that arrived here, `RuntimeError`
+        when the mesh was stopped, `IndexError` for a rank that the mesh does not have.
+        """
+        root = self._root
+        if not self._owned:
+            raise NotImplementedError(
+                f"{root.name}: only the actor mesh that `spawn` returned can be respawned, not a view or a reference "
+                "that arrived from elsewhere"
+            )
+        if root.stopped is not None:
+            raise RuntimeError(f"cannot respawn {root.name!r}: it was stopped: {root.stopped}")
+        return process().respawn_actor_mesh(root, root.positions(ranks), only_ended=ranks is None)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ActorMesh):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from monarch._actor.causes import Cause
     from monarch._actor.failure import MeshFailure
     from monarch._actor.future import Awaited, Future
-    from monarch._actor.shape import Extent, Region
+    from monarch._actor.shape import Extent, Point, Region
 
 
 class MeshRoot:
@@ -44,6 +44,16 @@ class MeshRoot:
         if not self.region.contains_base_rank(rank):
             return f"{self.member} {self.name}"
         return f"{self.member} {place(self.name, self.region.point_of_base_rank(rank))}"
+
+    def positions(self, ranks: Iterable[int | Point] | None) -> tuple[int, ...]:
+        """Positions in this mesh, given by number or point; all of them for None. `IndexError` for one it lacks."""
+        if ranks is None:
+            return tuple(range(len(self.region)))
+        positions = sorted({rank if isinstance(rank, int) else rank.rank for rank in ranks})
+        for position in positions:
+            if not 0 <= position < len(self.region):
+                raise IndexError(f"{self.name!r} has no rank {position}: it has {len(self.region)} members")
+        return tuple(positions)
 
     def failure(self, cause: Cause, ranks: Iterable[int]) -> MeshFailure:
         """The failure of some members, as the owner learns it."""

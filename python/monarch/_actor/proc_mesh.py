@@ -15,13 +15,14 @@ from monarch._actor.mesh_trait import MeshTrait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any, TypeVar
 
     from typing_extensions import Self
 
     from monarch._actor.actor_mesh import ActorMeshRoot
     from monarch._actor.host_mesh import HostMesh
-    from monarch._actor.shape import Region
+    from monarch._actor.shape import Point, Region
 
     T = TypeVar("T")
 
@@ -113,6 +114,22 @@ class ProcMesh(MeshTrait):
                 f"{self!r} is not owned here; it must be stopped by its owner, on what spawn_procs returned"
             )
         return process().stop_proc_mesh(self._root, reason)
+
+    def respawn(self, ranks: Iterable[int | Point] | None = None) -> Future[None]:
+        """Start a new process in each place whose process is dead; references stay valid and mean the new one.
+
+        `ranks` are positions in this mesh, as `MeshFailure.ranks` has them; a process that still lives there is killed
+        first. Without `ranks`: wherever the process is dead. Starts at once; done when the new processes run. Their
+        actors are made anew by `ActorMesh.respawn`. What was sent to a dead process never reaches its successor.
+        Raises `ValueError` on a view or a reference that arrived here, `RuntimeError` when the mesh was stopped,
+        `IndexError` for a rank that the mesh does not have.
+        """
+        root = self._root
+        if not self._owned:
+            raise ValueError(f"{self!r} is not owned here; it must be respawned by its owner")
+        if root.stopped is not None:
+            raise RuntimeError(f"cannot respawn processes {root.name!r}: they were stopped: {root.stopped}")
+        return process().respawn_proc_mesh(root, None if ranks is None else root.positions(ranks))
 
     async def __aenter__(self) -> Self:
         if self._root.stopped is not None:

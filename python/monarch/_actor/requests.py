@@ -34,6 +34,22 @@ def spawn(actor: bytes, name: str, procs: ProcMesh, creator: CreatorInstance, ow
     return encode("spawn", actor, name, procs, creator, owner)
 
 
+def respawn(
+    actor: bytes,
+    name: str,
+    procs: ProcMesh,
+    creator: CreatorInstance,
+    owner: tuple[bytes, int, bytes],
+    positions: tuple[int, ...],
+    only_ended: bool,
+) -> bytes:
+    """As `spawn`, in some places of the mesh again: receiver k of the request is at `positions[k]`.
+
+    An actor that is still there is ended first, or, with `only_ended`, left alone.
+    """
+    return encode("respawn", actor, name, procs, creator, owner, positions, only_ended)
+
+
 def stop(actor: bytes, reason: str) -> bytes:
     """End an actor in order. Answered once it has ended."""
     return encode("stop", actor, reason)

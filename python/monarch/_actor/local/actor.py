@@ -59,6 +59,7 @@ class LocalActor(Owner):
         process: Process,
         actor: bytes,
         name: str,
+        position: int,
         procs: ProcMesh,
         creator: CreatorInstance,
         owner: tuple[bytes, int, bytes],
@@ -67,7 +68,7 @@ class LocalActor(Owner):
         super().__init__(process, actor)
         self.name = name
         self.owner = owner  # process mesh, rank and id of the actor that spawned this one
-        self.rank = Point(request.rank, procs._region.extent)
+        self.rank = Point(position, procs._region.extent)
         self.instance = Instance(self, name, None, self.rank, procs, creator)
         self.mailbox = process.runtime.mailbox(actor)
         self.object: Any = None
@@ -80,6 +81,7 @@ class LocalActor(Owner):
         self._request: _native.Message | None = request
         self._handlers: dict[bytes, Handler] = {}
         self._stop_requests: list[_native.Message] = []
+        self._successor: Callable[[], None] | None = None
         self._lock = threading.Lock()
         self._loop: Any = None
         self._interrupter: threading.Timer | None = None
@@ -286,6 +288,17 @@ class LocalActor(Owner):
                 self._interrupter.daemon = True
                 self._interrupter.start()
 
+    def be_succeeded(self, make: Callable[[], None]) -> None:
+        """End, and then make the actor that takes this one's place; at once where this one has ended."""
+        with self._lock:
+            ended = self.ended.is_set()
+            if not ended:
+                self._successor = make
+        if ended:
+            make()
+        else:
+            self.stop("another actor takes its place", None)
+
     def interrupt(self) -> None:
         """Raise `Interrupted` in the actor's thread, at its next bytecode."""
         thread = self.thread.ident
@@ -316,7 +329,10 @@ class LocalActor(Owner):
         with self._lock:
             self.ended.set()
             requests_, self._stop_requests = self._stop_requests, []
+            successor = self._successor
         self.process.actors.pop(self.actor, None)
+        if successor is not None:
+            successor()
         for request in requests_:
             if cleanup_error is not None:
                 request.reply(_native.STATUS_ERROR, *pack_exception(cleanup_error))

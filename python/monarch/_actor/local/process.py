@@ -17,6 +17,7 @@ from monarch._actor.future import Future
 from monarch._actor.local import launch
 from monarch._actor.mesh_root import Subject
 from monarch._actor.pickling import dumps, dumps_arguments
+from monarch._actor.shape import Extent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from monarch._actor.local.actor import LocalActor
     from monarch._actor.local.owner import Owner
     from monarch._actor.proc_mesh import ProcMesh, ProcMeshRoot
-    from monarch._actor.shape import Extent
 
 DONE, _ = dumps(None)
 
@@ -122,8 +122,36 @@ class Process:
         descriptor = requests.spawn(root.actor, name, procs, instance.as_creator(), address)
         owner.actor_meshes[root.actor] = root
         procs._root.actors.add(root)
+        root.request = payload, buffers
         root.spawned = procs._targets().call(owner.actor, descriptor, payload, buffers)
         return mesh_of(root, root.region, owned=True)
+
+    def respawn_actor_mesh(self, root: ActorMeshRoot, positions: tuple[int, ...], only_ended: bool) -> Future[None]:
+        """Run the constructor again at some positions of a mesh that an actor of this process owns."""
+        owner = self._owner_of(root)
+        if owner is None or root.request is None:
+            raise RuntimeError(f"cannot respawn {root.name!r}: its owner has ended")
+        base_ranks = [root.region.base_rank(position) for position in positions]
+        targets = _native.Targets(self.runtime, root.procs._root.mesh, base_ranks, _native.PROCESS_ACTOR)
+        descriptor = requests.respawn(
+            root.actor,
+            root.name,
+            root.procs,
+            owner.instance.as_creator(),
+            (self.runtime.mesh, self.runtime.rank, owner.actor),
+            positions,
+            only_ended,
+        )
+        replies = targets.call(owner.actor, descriptor, *root.request)
+        subject = Subject(f"{root.name}.respawn", Extent(("respawned",), (len(positions),)), root)
+        return Future._of(replies, len(positions), answered_by_all, subject)
+
+    def respawn_proc_mesh(self, root: ProcMeshRoot, positions: tuple[int, ...] | None) -> Future[None]:
+        """Start processes at some positions of a mesh again, or wherever one is dead."""
+        base_ranks = None if positions is None else [root.region.base_rank(position) for position in positions]
+        replies = self.runtime.respawn_procs(root.mesh, base_ranks)
+        subject = Subject(f"{root.name}.respawn", Extent(("respawned",), (replies.expected,)), root)
+        return Future._of(replies, replies.expected, _gone, subject)
 
     def stop_actor_mesh(self, root: ActorMeshRoot, reason: str) -> Future[None]:
         """Tell all actors of a mesh to end; the same future for every caller."""
@@ -191,9 +219,45 @@ class Process:
         creator: CreatorInstance,
         owner: tuple[bytes, int, bytes],
     ) -> None:
+        self._make(message, message.rank, actor, name, procs, creator, owner)
+
+    def _respawn(
+        self,
+        message: _native.Message,
+        actor: bytes,
+        name: str,
+        procs: ProcMesh,
+        creator: CreatorInstance,
+        owner: tuple[bytes, int, bytes],
+        positions: tuple[int, ...],
+        only_ended: bool,
+    ) -> None:
+        before = self.actors.get(actor)
+        if before is not None and only_ended and not before.over:
+            message.reply(_native.STATUS_VALUE, DONE)
+            return
+
+        def make() -> None:
+            self._make(message, positions[message.rank], actor, name, procs, creator, owner)
+
+        if before is None:
+            make()
+        else:
+            before.be_succeeded(make)
+
+    def _make(
+        self,
+        message: _native.Message,
+        position: int,
+        actor: bytes,
+        name: str,
+        procs: ProcMesh,
+        creator: CreatorInstance,
+        owner: tuple[bytes, int, bytes],
+    ) -> None:
         from monarch._actor.local.actor import LocalActor
 
-        local = LocalActor(self, actor, name, procs, creator, owner, message)
+        local = LocalActor(self, actor, name, position, procs, creator, owner, message)
         if self.bootstrap_error is not None:
             local.refuse(self.bootstrap_error)
             return
@@ -265,6 +329,7 @@ def _report_internal_error(error: Exception) -> None:
 _HANDLERS: dict[str, Callable[..., None]] = {
     "ping": Process._ping,
     "spawn": Process._spawn,
+    "respawn": Process._respawn,
     "stop": Process._stop,
     "child failed": Process._child_failed,
 }
