@@ -51,6 +51,8 @@ def _start() -> Process:
     process.root_context = Context(process.root.instance, 0, nowhere)
     fatal.install()
     threading.Thread(target=process.serve, name="monarch-process", daemon=True).start()
+    # The last registered runs first: threads that still wait in the runtime must not come back to a dying interpreter.
+    atexit.register(_native.interpreter_ends)
     atexit.register(_shut_down, process)
     return process
 

@@ -40,6 +40,7 @@ def main(control: int) -> int:
         status = 128 + signal.SIGINT
     process.end_actors("its process ended")
     runtime.shutdown(0)
+    _native.interpreter_ends()
     return status
 
 
