@@ -277,6 +277,7 @@ def test_what_an_actor_spawned_ends_when_its_process_is_killed(spawn_procs: Spaw
     pids = list(owned.pid.call().get().values())
     os.kill(procs.spawn("where", Where).pid.call_one().get(), signal.SIGKILL)
     eventually(lambda: not any(map(is_alive, pids)), "what the owner owned is gone with it")
+    eventually(lambda: {failure.name for failure in faults} == {"owner", "where"}, "both meshes are told of")
 
 
 def test_actors_spawn_in_their_own_process(one: ProcMesh) -> None:

@@ -323,7 +323,9 @@ def test_a_fork_of_the_program_is_told_at_once_and_harms_nothing(run_program: Ru
     print("status", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
     print(sorted(trainers.train.call(step=3).get().values()))
     """
-    lines = succeeded(run_program("-c", TRAINER + textwrap.dedent(body), timeout=30)).splitlines()
+    lines = succeeded(
+        run_program("-W", "ignore::DeprecationWarning", "-c", TRAINER + textwrap.dedent(body))
+    ).splitlines()
     assert len(lines) == 4
     assert all(line.startswith("child: ") and "fork" in line for line in lines[:2])
     assert lines[2:] == ["status 7", ANSWER.strip()]

@@ -21,7 +21,8 @@ print("begins", flush=True)
 
 class Parent(Actor):
     def __init__(self):
-        self.child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"], start_new_session=True)
+        command = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
+        self.child = subprocess.Popen(command, start_new_session=True)
         if os.fork() == 0:
             time.sleep(600)
             os._exit(0)

@@ -240,12 +240,17 @@ class Future(Generic[R]):
             return
         self._check_deadlock(blocking=True)
         asyncio_core = sys.modules.get("_asyncio")
-        if asyncio_core is None or asyncio_core._get_running_loop() is None or _in_notebook():
+        if asyncio_core is None or asyncio_core._get_running_loop() is None:
             return
         current = _context.get()
         if current is not None and current.may_block:
             return
         import warnings
+
+        from monarch._actor.notebook import in_notebook
+
+        if in_notebook():
+            return
 
         warnings.warn(
             f"waiting for {self._subject.label} with get() blocks the running event loop; use `await` instead",
@@ -296,8 +301,3 @@ def _raise_unhandled_failure() -> None:
 
         failure, process.unhandled = process.unhandled, None
         raise UnhandledFailure(failure)
-
-
-def _in_notebook() -> bool:
-    """Whether a notebook kernel runs here, whose event loop is expected to block while a cell runs."""
-    return "ipykernel" in sys.modules and "IPython" in sys.modules

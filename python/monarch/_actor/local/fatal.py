@@ -9,6 +9,7 @@ import threading
 
 from monarch._actor import context
 from monarch._actor.failure import UnhandledFailure
+from monarch._actor.notebook import in_notebook
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def end_program(failure: MeshFailure) -> None:
         import _thread
 
         _thread.interrupt_main()
-    if not _in_kernel():
+    if not in_notebook():
         timer = threading.Timer(HARD_EXIT_AFTER_S, _exit)
         timer.daemon = True
         timer.start()
@@ -54,7 +55,7 @@ def _raise(number: int, frame: FrameType | None) -> None:
     failure, process = _failure, context._process
     if failure is None or process is None or process.ending:
         return
-    if _in_kernel():
+    if in_notebook():
         _failure = None  # the kernel lives on, and may meet another failure
         if not _runs_cell(frame):
             process.unhandled = failure  # for the next wait of a cell
@@ -75,7 +76,3 @@ def _exit() -> None:
     sys.stderr.flush()
     sys.stdout.flush()
     os._exit(1)
-
-
-def _in_kernel() -> bool:
-    return "ipykernel" in sys.modules
