@@ -33,7 +33,7 @@ pub struct Agent {
     runtime: Weak<Runtime>,
     keeper: OnceLock<Arc<Link>>,
     process: Mutex<KeeperProcess>,
-    table: Mutex<Table>,
+    table: Mutex<Table<Arc<Link>>>,
     /// A process ended.
     ended: Condvar,
 }

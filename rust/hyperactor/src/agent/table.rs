@@ -1,35 +1,31 @@
 //! What the agent knows of the processes of its host. Neither sockets nor clocks: state and its changes.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use crate::death::{Cause, Death};
 use crate::id::{MeshId, PortId, ProcId};
-use crate::link::Link;
 use crate::wire::header::SpawnProcs;
 
-/// All process meshes of a host.
-#[derive(Default)]
-pub(super) struct Table {
-    meshes: HashMap<MeshId, Mesh>,
+/// All process meshes of a host. `C` is how a process is talked to.
+pub(super) struct Table<C> {
+    meshes: HashMap<MeshId, Mesh<C>>,
     launches: HashMap<u64, ProcId>,
     next_launch: u64,
     linked: HashSet<(ProcId, ProcId)>,
     awaited: Vec<(ProcId, ProcId)>,
 }
 
-struct Mesh {
+struct Mesh<C> {
     /// How its processes are started, also when they are started again.
     spawn: SpawnProcs,
-    procs: Vec<Record>,
+    procs: Vec<Record<C>>,
     /// Set when somebody stopped it; its processes' ends are then no failures.
     stopped: Option<String>,
     waiters: Vec<PortId>,
 }
 
 /// One place and the process that holds it.
-#[derive(Default)]
-pub(super) struct Record {
+pub(super) struct Record<C> {
     generation: u32,
     launch: Option<u64>,
     pid: i32,
@@ -37,16 +33,16 @@ pub(super) struct Record {
     acquainted: HashSet<ProcId>,
     /// Who waits for a new process to take the place of this one, which was told to end.
     replacement: Vec<PortId>,
-    pub(super) control: Option<Arc<Link>>,
+    pub(super) control: Option<C>,
     pub(super) death: Option<Death>,
 }
 
 /// What follows from the end of a process.
-pub(super) struct End {
+pub(super) struct End<C> {
     pub(super) death: Death,
-    pub(super) control: Option<Arc<Link>>,
-    /// The control links of those that have a link to it.
-    pub(super) linked: Vec<Arc<Link>>,
+    pub(super) control: Option<C>,
+    /// How to talk to those that have a link to it.
+    pub(super) linked: Vec<C>,
     /// Who waits for the end of its mesh, if it was the last.
     pub(super) waiters: Vec<PortId>,
     /// The meshes that it owned.
@@ -55,14 +51,40 @@ pub(super) struct End {
     pub(super) replacement: Vec<PortId>,
 }
 
-impl Table {
+impl<C> Default for Table<C> {
+    fn default() -> Self {
+        Self {
+            meshes: HashMap::new(),
+            launches: HashMap::new(),
+            next_launch: 0,
+            linked: HashSet::new(),
+            awaited: Vec::new(),
+        }
+    }
+}
+
+impl<C> Default for Record<C> {
+    fn default() -> Self {
+        Self {
+            generation: 0,
+            launch: None,
+            pid: 0,
+            acquainted: HashSet::new(),
+            replacement: Vec::new(),
+            control: None,
+            death: None,
+        }
+    }
+}
+
+impl<C: Clone> Table<C> {
     pub(super) fn add_mesh(&mut self, spawn: &SpawnProcs) {
         let procs = (0..spawn.count).map(|_| Record::default()).collect();
         let mesh = Mesh { spawn: spawn.clone(), procs, stopped: None, waiters: Vec::new() };
         self.meshes.insert(spawn.mesh, mesh);
     }
 
-    pub(super) fn add_launch(&mut self, proc: ProcId, control: Arc<Link>) -> u64 {
+    pub(super) fn add_launch(&mut self, proc: ProcId, control: C) -> u64 {
         let launch = self.next_launch;
         self.next_launch += 1;
         self.launches.insert(launch, proc);
@@ -79,15 +101,15 @@ impl Table {
         }
     }
 
-    pub(super) fn find(&self, proc: ProcId) -> Option<&Record> {
+    pub(super) fn find(&self, proc: ProcId) -> Option<&Record<C>> {
         self.meshes.get(&proc.mesh)?.procs.get(proc.rank as usize)
     }
 
-    fn find_mut(&mut self, proc: ProcId) -> Option<&mut Record> {
+    fn find_mut(&mut self, proc: ProcId) -> Option<&mut Record<C>> {
         self.meshes.get_mut(&proc.mesh)?.procs.get_mut(proc.rank as usize)
     }
 
-    pub(super) fn control(&self, proc: ProcId) -> Option<Arc<Link>> {
+    pub(super) fn control(&self, proc: ProcId) -> Option<C> {
         self.find(proc).filter(|record| record.generation == proc.generation)?.control.clone()
     }
 
@@ -139,7 +161,7 @@ impl Table {
     }
 
     pub(super) fn pids(&self, mesh: MeshId) -> Vec<i32> {
-        let pid = |record: &Record| if record.death.is_none() { record.pid } else { 0 };
+        let pid = |record: &Record<C>| if record.death.is_none() { record.pid } else { 0 };
         self.meshes.get(&mesh).map_or_else(Vec::new, |mesh| mesh.procs.iter().map(pid).collect())
     }
 
@@ -178,10 +200,10 @@ impl Table {
     }
 
     /// The processes of a mesh that have not ended, with their control links.
-    pub(super) fn living(&self, mesh: MeshId) -> Vec<(ProcId, Arc<Link>)> {
+    pub(super) fn living(&self, mesh: MeshId) -> Vec<(ProcId, C)> {
         let Some(found) = self.meshes.get(&mesh) else { return Vec::new() };
         let ranked = (0..).zip(&found.procs).filter(|(_, record)| record.death.is_none());
-        let proc = |rank, record: &Record| ProcId { generation: record.generation, ..ProcId::first(mesh, rank) };
+        let proc = |rank, record: &Record<C>| ProcId { generation: record.generation, ..ProcId::first(mesh, rank) };
         ranked.filter_map(|(rank, record)| Some((proc(rank, record), record.control.clone()?))).collect()
     }
 
@@ -197,7 +219,7 @@ impl Table {
     }
 
     /// From now on every end is wanted.
-    pub(super) fn end_all(&mut self, reason: &str) -> Vec<Arc<Link>> {
+    pub(super) fn end_all(&mut self, reason: &str) -> Vec<C> {
         let meshes: Vec<MeshId> = self.meshes.keys().copied().collect();
         meshes.iter().for_each(|mesh| self.set_reason(*mesh, reason));
         self.linked.clear();
@@ -205,7 +227,7 @@ impl Table {
     }
 
     /// A process ended; none if that was known.
-    pub(super) fn end(&mut self, proc: ProcId, cause: Cause, host: &str) -> Option<End> {
+    pub(super) fn end(&mut self, proc: ProcId, cause: Cause, host: &str) -> Option<End<C>> {
         let mesh = self.meshes.get_mut(&proc.mesh)?;
         let record = mesh.procs.get_mut(proc.rank as usize)?;
         if record.death.is_some() || record.generation != proc.generation {
@@ -229,7 +251,7 @@ impl Table {
         Some(End { death, control, linked: self.unlink(proc), waiters, orphans: self.owned_by(proc), replacement })
     }
 
-    fn unlink(&mut self, proc: ProcId) -> Vec<Arc<Link>> {
+    fn unlink(&mut self, proc: ProcId) -> Vec<C> {
         let (gone, kept): (HashSet<_>, HashSet<_>) =
             std::mem::take(&mut self.linked).into_iter().partition(|(a, b)| *a == proc || *b == proc);
         self.linked = kept;
@@ -240,5 +262,154 @@ impl Table {
 
     fn owned_by(&self, proc: ProcId) -> Vec<MeshId> {
         self.meshes.iter().filter(|(_, mesh)| mesh.spawn.owner.proc == proc).map(|(id, _)| *id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::id::ActorId;
+    use crate::wire::header::Sender;
+
+    /// The client's process; workers own meshes, too.
+    fn client() -> ProcId {
+        ProcId::first(MeshId([0; 16]), 0)
+    }
+
+    fn spawn(mesh: u8, count: u32, owner: ProcId) -> SpawnProcs {
+        SpawnProcs {
+            mesh: MeshId([mesh; 16]),
+            name: format!("mesh {mesh}"),
+            count,
+            owner: Sender { proc: owner, actor: ActorId([9; 16]) },
+            program: String::new(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            directory: String::new(),
+            welcome: bytes::Bytes::new(),
+        }
+    }
+
+    fn port(index: u64) -> PortId {
+        PortId { proc: client(), index }
+    }
+
+    fn add(table: &mut Table<ProcId>, spawn: &SpawnProcs) -> Vec<ProcId> {
+        table.add_mesh(spawn);
+        let procs: Vec<ProcId> = (0..spawn.count).map(|rank| ProcId::first(spawn.mesh, rank)).collect();
+        for proc in &procs {
+            table.add_launch(*proc, *proc);
+        }
+        procs
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Connect(usize, usize),
+        End(usize),
+        Replace(usize),
+        Stop(u8),
+        Succeed(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0usize..9, 0usize..9).prop_map(|(a, b)| Step::Connect(a, b)),
+            (0usize..9).prop_map(Step::End),
+            (0usize..9).prop_map(Step::Replace),
+            (1u8..4).prop_map(Step::Stop),
+            (0usize..9).prop_map(Step::Succeed),
+        ]
+    }
+
+    proptest! {
+        /// Three meshes of three, the second owned by a process of the first; random ends, links, stops, successions.
+        #[test]
+        fn agent_1_every_process_ends_once_and_all_that_had_to_do_with_it_hear_of_it(
+            steps in prop::collection::vec(step(), 0..60),
+        ) {
+            let mut table = Table::default();
+            let mut procs = add(&mut table, &spawn(1, 3, client()));
+            procs.extend(add(&mut table, &spawn(2, 3, procs[0])));
+            procs.extend(add(&mut table, &spawn(3, 3, client())));
+            let mut dead: HashSet<ProcId> = HashSet::new();
+            let mut links: HashSet<(ProcId, ProcId)> = HashSet::new();
+            let mut stopped: HashSet<MeshId> = HashSet::new();
+            let (mut asked, mut answered) = (0, Vec::new());
+            for step in steps {
+                match step {
+                    Step::Connect(a, b) if a != b && !dead.contains(&procs[a]) && !dead.contains(&procs[b]) => {
+                        let pair = (procs[a].min(procs[b]), procs[a].max(procs[b]));
+                        prop_assert_eq!(table.link(procs[a], procs[b]), links.insert(pair));
+                    }
+                    Step::End(at) => {
+                        let proc = procs[at];
+                        let end = table.end(proc, Cause::Signal(9), "host");
+                        prop_assert_eq!(end.is_some(), dead.insert(proc), "it ends exactly once");
+                        let Some(end) = end else { continue };
+                        let heard: HashSet<ProcId> = end.linked.iter().copied().collect();
+                        let related = links.iter().filter(|(a, b)| *a == proc || *b == proc);
+                        let others: HashSet<ProcId> = related.map(|(a, b)| if *a == proc { *b } else { *a }).collect();
+                        prop_assert_eq!(heard, others);
+                        links.retain(|(a, b)| *a != proc && *b != proc);
+                        let owned = proc == ProcId::first(MeshId([1; 16]), 0);
+                        prop_assert_eq!(end.orphans, if owned { vec![MeshId([2; 16])] } else { vec![] });
+                        let is_stop = matches!(end.death.cause, Cause::Stopped(_));
+                        prop_assert!(is_stop || !stopped.contains(&proc.mesh), "a wanted end is no failure");
+                        answered.extend(end.waiters);
+                        answered.extend(end.replacement);
+                    }
+                    Step::Replace(at) => {
+                        asked += 1;
+                        if !table.replace_later(procs[at], port(asked)) {
+                            answered.push(port(asked));
+                        }
+                    }
+                    Step::Stop(mesh) => {
+                        let mesh = MeshId([mesh; 16]);
+                        asked += 1;
+                        if table.living(mesh).is_empty() {
+                            answered.push(port(asked));
+                        } else {
+                            table.stop(mesh, "test", port(asked));
+                            stopped.insert(mesh);
+                        }
+                    }
+                    Step::Succeed(at) => {
+                        let successor = table.succeed(procs[at]);
+                        prop_assert_eq!(successor.is_some(), dead.contains(&procs[at]));
+                        if let Some((next, _)) = successor {
+                            prop_assert_eq!(next, procs[at].next());
+                            table.add_launch(next, next);
+                            procs[at] = next;
+                        }
+                    }
+                    Step::Connect(..) => {}
+                }
+            }
+            for proc in &procs {
+                if let Some(end) = table.end(*proc, Cause::Exit(0), "host") {
+                    answered.extend(end.waiters);
+                    answered.extend(end.replacement);
+                }
+            }
+            prop_assert!(!table.any_living());
+            let mut indices: Vec<u64> = answered.iter().map(|port| port.index).collect();
+            indices.sort_unstable();
+            prop_assert_eq!(indices, (1..=asked).collect::<Vec<_>>(), "whoever asked is answered exactly once");
+        }
+    }
+
+    #[test]
+    fn the_end_of_an_earlier_process_is_not_the_end_of_its_successor() {
+        let mut table = Table::default();
+        let first = add(&mut table, &spawn(1, 1, client()))[0];
+        assert!(table.end(first, Cause::Signal(9), "host").is_some());
+        let (next, _) = table.succeed(first).unwrap();
+        table.add_launch(next, next);
+        assert!(table.end(first, Cause::Signal(9), "host").is_none());
+        assert!(table.any_living());
     }
 }
