@@ -278,6 +278,14 @@ def test_a_failure_that_nobody_handles_ends_a_program_that_blocks(run_program: R
     assert "hint: " in done.stderr
 
 
+def test_a_failure_does_not_garble_what_the_program_says_at_its_end(run_program: RunProgram) -> None:
+    code = f"{FAULT}\ntry:\n    {BLOCKED['sleep']}\nfinally:\n    raise ValueError('x' * 100_000)"
+    done = run_program("-c", code, timeout=30)
+    assert done.returncode == 1
+    assert "lost sys.stderr" not in done.stderr
+    assert done.stderr.endswith("x\n")
+
+
 def test_a_hook_that_returns_lets_the_program_go_on(run_program: RunProgram) -> None:
     body = """
     import threading

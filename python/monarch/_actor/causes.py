@@ -105,7 +105,7 @@ class Cause:
             mesh_name=unique,
             ranks=ranks,
             kind=self.kind,
-            reason=self.reason,
+            reason=self.reason.removeprefix("failed: "),
             mesh=mesh,
             exception=self.exception,
             exception_formatted=self.formatted,

@@ -60,7 +60,20 @@ def _raise(number: int, frame: FrameType | None) -> None:
         if not _runs_cell(frame):
             process.unhandled = failure  # for the next wait of a cell
             return
-    raise UnhandledFailure(failure)
+    if _runs_program(frame):
+        raise UnhandledFailure(failure)
+
+
+def _runs_program(frame: FrameType | None) -> bool:
+    """Whether the main thread is in the program, rather than at its end: printing what it raised, or in exit handlers.
+
+    Nobody could catch an exception there, and it would garble what is printed. At an interactive prompt is no frame.
+    """
+    if frame is None:
+        return hasattr(sys, "ps1")
+    while frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_name in ("<module>", "_run_module_as_main")
 
 
 def _runs_cell(frame: FrameType | None) -> bool:
