@@ -88,6 +88,10 @@ class Cause:
             "exit" if death.kind == "launch" else "host_lost", f"{_process(death, processes)} {how}: {death.reason}"
         )
 
+    def explained(self, why: str) -> Cause:
+        """This cause with a reason for which nothing was done about it."""
+        return Cause(self.kind, f"{self.reason}; {why}", self.exception, self.formatted, self.exit_code, self.signal)
+
     @property
     def is_of_process(self) -> bool:
         """Whether `reason` is a whole sentence about a process, rather than one that begins with the actor."""

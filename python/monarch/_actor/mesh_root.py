@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from monarch._actor.causes import Cause
     from monarch._actor.failure import MeshFailure
     from monarch._actor.future import Awaited, Future
+    from monarch._actor.recovery.restarter import Restarter
     from monarch._actor.shape import Extent, Point, Region
 
 
 class MeshRoot:
     """A mesh of actors or processes as it was made. Its members are named by their ranks in the process mesh."""
 
-    __slots__ = ("__weakref__", "identity", "name", "processes", "region", "stopped", "stopping")
+    __slots__ = ("__weakref__", "identity", "name", "processes", "region", "restarter", "stopped", "stopping")
 
     member = "member"  # what to call one of them
 
@@ -29,6 +30,7 @@ class MeshRoot:
         self.processes = processes  # all processes of the process mesh
         self.stopped: str | None = None  # the reason, once it is known here that the mesh was stopped
         self.stopping: Future[None] | None = None
+        self.restarter: Restarter | None = None  # takes failures before its owner does
 
     def reference(self) -> Any:
         """The whole mesh as a value that can be used but not stopped."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from monarch._actor.actor_mesh import ActorMeshRoot
     from monarch._actor.host_mesh import HostMesh
+    from monarch._actor.recovery.policy import RestartPolicy
+    from monarch._actor.recovery.supervised import SupervisedProcs
     from monarch._actor.shape import Point, Region
 
     T = TypeVar("T")
@@ -82,12 +84,31 @@ class ProcMesh(MeshTrait):
         known to type checkers. Raises `ValueError` when `Class` is not a subclass of `Actor`, `TypeError` when the
         arguments do not fit its constructor or cannot be pickled, `RuntimeError` when the processes were stopped.
         """
+        return self._spawn(name, Class, args, kwargs)
+
+    def supervised(self, policy: RestartPolicy) -> SupervisedProcs:
+        """`procs.supervised(policy).spawn(…)` makes actors that are restarted by the policy when they fail.
+
+        A failure that the policy does not allow to handle goes to the owner's `__supervise__` as usual.
+        """
+        from monarch._actor.recovery.supervised import SupervisedProcs
+
+        return SupervisedProcs(self, policy)
+
+    def _spawn(
+        self,
+        name: str,
+        Class: type[T],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        policy: RestartPolicy | None = None,
+    ) -> T:
         if self._root.stopped is not None:
             raise RuntimeError(
                 f"cannot spawn {name!r}: processes {self._root.name!r} were stopped: {self._root.stopped}"
             )
         parameters = _constructor_parameters(Class, args, kwargs)
-        mesh: Any = process().spawn_actor_mesh(self, name, Class, parameters, args, kwargs)
+        mesh: Any = process().spawn_actor_mesh(self, name, Class, parameters, args, kwargs, policy)
         return mesh  # type: ignore[no-any-return]
 
     @property

@@ -23,6 +23,7 @@ from monarch._actor.fault_hook import unhandled_fault_hook
 from monarch._actor.future import Future
 from monarch._actor.host_mesh import HostMesh
 from monarch._actor.proc_mesh import ProcMesh
+from monarch._actor.recovery.policy import RestartPolicy
 from monarch._actor.shape import Extent, Point, Region, Shape, Slice
 from monarch._actor.value_mesh import ValueMesh
 
@@ -40,6 +41,7 @@ __all__ = [
     "Point",
     "ProcMesh",
     "Region",
+    "RestartPolicy",
     "Shape",
     "Slice",
     "SupervisionError",

@@ -49,9 +49,17 @@ class Owner:
 
     def child_died(self, root: MeshRoot, cause: Cause, rank: int) -> None:
         """A member of a mesh of this owner, given by its process rank, is dead."""
-        if cause.kind != "stopped" and root.stopped is None:
-            self.failures.add(root, cause, rank)
-            self.told_of_failure()
+        if cause.kind == "stopped" or root.stopped is not None:
+            return
+        if root.restarter is not None:
+            root.restarter.child_died(cause, rank)
+        else:
+            self.tell(root, cause, rank)
+
+    def tell(self, root: MeshRoot, cause: Cause, rank: int) -> None:
+        """Let `__supervise__` know. Called by any thread; does not block."""
+        self.failures.add(root, cause, rank)
+        self.told_of_failure()
 
     def process_died(self, mesh: bytes, rank: int, cause: Cause) -> None:
         """A process ended: every mesh of this owner that had a member there lost it."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from monarch._actor.local.actor import LocalActor
     from monarch._actor.local.owner import Owner
     from monarch._actor.proc_mesh import ProcMesh, ProcMeshRoot
+    from monarch._actor.recovery.policy import RestartPolicy
 
 DONE, _ = dumps(None)
 
@@ -110,6 +111,7 @@ class Process:
         parameters: tuple[str, ...],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        policy: RestartPolicy | None,
     ) -> ActorMesh:
         """Make an actor in each process of `procs`; they belong to the actor that runs here."""
         from monarch._actor.actor_mesh import ActorMeshRoot, mesh_of
@@ -120,6 +122,10 @@ class Process:
         root = ActorMeshRoot(_native.new_id(), procs, name, actor_class)
         address = (self.runtime.mesh, self.runtime.rank, owner.actor)
         descriptor = requests.spawn(root.actor, name, procs, instance.as_creator(), address)
+        if policy is not None:
+            from monarch._actor.recovery.restarter import Restarter
+
+            root.restarter = Restarter(owner, root, policy)
         owner.actor_meshes[root.actor] = root
         procs._root.actors.add(root)
         root.request = payload, buffers

@@ -1,0 +1,1 @@
+"""Recovery that programs need not write: restarts by a policy, calls that are repeated, pools that replace members."""

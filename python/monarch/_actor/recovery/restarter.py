@@ -1,0 +1,118 @@
+"""`Restarter`: makes the members of one mesh again, where they failed, by a policy."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from monarch import _native
+from monarch._actor.causes import Cause
+from monarch._actor.recovery.policy import RestartBudget
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from monarch._actor.actor_mesh import ActorMeshRoot
+    from monarch._actor.local.owner import Owner
+    from monarch._actor.recovery.policy import RestartPolicy
+
+
+# Meshes that share processes may learn of a death together: one of them replaces the process.
+_replacing_processes = threading.Lock()
+
+
+class Restarter:
+    """Stands between the failures of an actor mesh and its owner, who is told of what the policy does not allow.
+
+    Failures are handled on a thread that lives while there are any; those that come while a restart waits for its
+    turn are part of it. A constructor that fails again is simply the next failure.
+    """
+
+    def __init__(self, owner: Owner, root: ActorMeshRoot, policy: RestartPolicy) -> None:
+        self._owner = owner
+        self._root = root
+        self._policy = policy
+        self._budget = RestartBudget(policy)
+        self._lock = threading.Lock()
+        self._failed: dict[int, Cause] = {}  # by process rank
+        self._running = False
+        self.gave_up = False  # a failure went upwards
+
+    def child_died(self, cause: Cause, rank: int) -> None:
+        """A member is dead. Called by the server thread; does not block."""
+        with self._lock:
+            self._failed.setdefault(rank, cause)
+            if self._running:
+                return
+            self._running = True
+        threading.Thread(target=self._run, name=f"monarch-restart-{self._root.name}", daemon=True).start()
+
+    def _run(self) -> None:
+        while self._has_failures():
+            delay = self._budget.spend(time.monotonic())
+            if delay is None:
+                policy = self._policy
+                self._give_up(
+                    self._take(),
+                    f"the restart policy of {self._root.name!r} is exhausted "
+                    f"({policy.max_restarts} restarts within {policy.window_s:g} s)",
+                )
+            else:
+                time.sleep(delay)
+                self._restart(self._take())
+
+    def _has_failures(self) -> bool:
+        with self._lock:
+            self._running = bool(self._failed)
+            return self._running
+
+    def _take(self) -> dict[int, Cause]:
+        with self._lock:
+            failed, self._failed = self._failed, {}
+            return failed
+
+    def _restart(self, failed: dict[int, Cause]) -> None:
+        if self._is_over:
+            return
+        try:
+            replaced = self._replace_dead_processes()
+            self._make_actors({*failed, *replaced})
+        except Exception as error:
+            self._give_up(failed, f"{self._root.name!r} could not be restarted: {error}")
+
+    def _replace_dead_processes(self) -> list[int]:
+        """Put new processes in the place of dead ones; returns their ranks."""
+        procs = self._root.procs._root
+        ranks = [self._root.region.base_rank(position) for position in range(len(self._root.region))]
+        runtime = self._owner.process.runtime
+        with _replacing_processes:
+            deaths = _native.Targets(runtime, procs.mesh, ranks, _native.PROCESS_ACTOR).deaths()
+            dead = [ranks[position] for position, _ in deaths]
+            if dead:
+                if procs.mesh not in self._owner.proc_meshes:
+                    raise RuntimeError(f"its processes {procs.name!r} belong to another actor, which has to do it")
+                self._owner.process.respawn_proc_mesh(procs, tuple(dead)).get()
+        return dead
+
+    def _make_actors(self, ranks: Iterable[int]) -> None:
+        region = self._root.region
+        everything = range(len(region))
+        all_for_one = self._policy.strategy == "all_for_one"
+        wanted = set(ranks)
+        positions = tuple(p for p in everything if all_for_one or region.base_rank(p) in wanted)
+        made = self._owner.process.respawn_actor_mesh(self._root, positions, only_ended=not all_for_one)
+        # A constructor that raises is told to the owner like any failure, so nobody has to look at it here.
+        made.add_done_callback(lambda future: future.exception(0))
+
+    def _give_up(self, failed: dict[int, Cause], why: str) -> None:
+        if self._is_over:
+            return
+        self.gave_up = True
+        for rank, cause in failed.items():
+            self._owner.tell(self._root, cause.explained(why), rank)
+
+    @property
+    def _is_over(self) -> bool:
+        owner = self._owner
+        return self._root.stopped is not None or self._root.actor not in owner.actor_meshes or owner.process.ending
