@@ -72,7 +72,7 @@ class Message:
     @property
     def sender(self) -> tuple[bytes, int, bytes]: ...  # process mesh, rank, actor
     @property
-    def call_id(self) -> tuple[bytes, int, int] | None: ...  # identifies the call, the same in its STATUS_CANCEL
+    def call_id(self) -> bytes | None: ...  # identifies the call, the same in its STATUS_CANCEL; see `reply_to`
     @property
     def expects_reply(self) -> bool: ...
     @property
@@ -83,6 +83,9 @@ class Message:
         STATUS_DEAD (whose payload is ignored) says that no answer comes, because of what closed the mailbox. A request
         that is dropped unanswered says so by itself.
         """
+
+    def hand_over_reply(self) -> None:
+        """Take over the duty to answer: whoever has `call_id` and `rank` answers with `Runtime.reply_to`."""
 
 @final
 class Notifier:
@@ -219,6 +222,12 @@ class Runtime:
     def kill_proc(self, mesh: bytes, rank: int, signal: int) -> None: ...
     def pids(self, mesh: bytes) -> list[int]:
         """Client only: process ids by rank, 0 where not started."""
+    def reply_to(self, call_id: bytes, rank: int, status: int, payload: bytes, buffers: Sequence[Buffer] = ()) -> None:
+        """Answer a call of any process (STATUS_VALUE or STATUS_ERROR) in the name of its target `rank`.
+
+        Only the first answer of a rank counts; without anybody waiting it does nothing. `ValueError` for bytes that
+        name no call.
+        """
     def shutdown(self, grace_s: float) -> None:
         """End all processes of this host's agent and the keeper; waits for that. Idempotent. Worker: closes links."""
     @property

@@ -13,7 +13,6 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
 use crate::death::{Cause, Death};
@@ -22,9 +21,10 @@ use crate::id::{MeshId, PortId, ProcId};
 use crate::keeper::protocol::{Event, Launch, Request};
 use crate::keeper::{self, KeeperCommand, KeeperProcess};
 use crate::link::{Link, Reader, Sink};
+use crate::message::send_answer;
 use crate::runtime::{Runtime, send_control, send_control_with};
 use crate::sys::{limits, socket};
-use crate::wire::header::{Control, Destination, Kind, MessageHeader, RespawnProcs, SpawnProcs, StopProcs};
+use crate::wire::header::{Control, Kind, RespawnProcs, SpawnProcs, StopProcs};
 use crate::wire::{Frame, Priority};
 use table::{Record, Table};
 
@@ -262,17 +262,8 @@ impl Agent {
 
     fn answer(&self, port: PortId) {
         let Some(runtime) = self.runtime.upgrade() else { return };
-        let header = MessageHeader {
-            destination: Destination::Port(port),
-            sender: runtime.as_sender(),
-            kind: Kind::Value,
-            rank: 0,
-            reply: None,
-            sequence: 0,
-            epoch: 0,
-        };
-        // Plain data, which always encodes; and who asked may be gone.
-        let _ = runtime.send(header, &[Bytes::new()]);
+        // Plain data, which always encodes.
+        let _ = send_answer(&runtime, port, 0, Kind::Value, &[]);
     }
 
     fn proc_ended(self: &Arc<Self>, proc: ProcId, cause: Cause) {

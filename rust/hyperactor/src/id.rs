@@ -51,6 +51,19 @@ impl MeshId {
     }
 }
 
+impl PortId {
+    /// As bytes that travel.
+    pub fn to_bytes(self) -> Vec<u8> {
+        // Plain data of fixed shape, which always encodes.
+        postcard::to_allocvec(&self).unwrap_or_default()
+    }
+
+    /// From what [`PortId::to_bytes`] made.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        postcard::from_bytes(bytes).ok()
+    }
+}
+
 impl ProcId {
     /// The first process at a place.
     pub fn first(mesh: MeshId, rank: u32) -> Self {
@@ -113,6 +126,13 @@ mod tests {
     #[test]
     fn two_random_meshes_differ() {
         assert_ne!(MeshId::random().unwrap(), MeshId::random().unwrap());
+    }
+
+    #[test]
+    fn a_port_survives_its_bytes_and_garbage_is_none() {
+        let port = PortId { proc: ProcId::first(MeshId([7; 16]), 3), index: 1 << 40 };
+        assert_eq!(PortId::from_bytes(&port.to_bytes()), Some(port));
+        assert_eq!(PortId::from_bytes(b"short"), None);
     }
 
     #[test]

@@ -95,6 +95,13 @@ impl Message {
 }
 
 impl Message {
+    /// Take over the duty to answer: what was promised here is kept by whoever sends to the call's port.
+    pub fn hand_over_answer(&self) {
+        if let Some(answer) = &self.answer {
+            answer.sent.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Answer a request now with why no answer comes: the end of its actor.
     pub fn refuse(&self) {
         if let Some(answer) = &self.answer {
@@ -137,17 +144,7 @@ impl Answer {
             return Ok(());
         }
         let Some(runtime) = self.runtime.upgrade() else { return Ok(()) };
-        let header = MessageHeader {
-            destination: Destination::Port(self.port),
-            sender: Sender { proc: runtime.proc(), actor: crate::id::PROCESS_ACTOR },
-            kind,
-            rank: self.rank,
-            reply: None,
-            sequence: 0,
-            epoch: 0,
-        };
-        // A caller that is gone needs no answer.
-        runtime.send(header, &parts).map(drop)
+        send_answer(&runtime, self.port, self.rank, kind, &parts)
     }
 }
 
@@ -168,6 +165,27 @@ pub fn request(proc: ProcId, actor: ActorId, sender: Sender, rank: u32, reply: O
         sequence: 0,
         epoch: 0,
     }
+}
+
+/// Send an answer to where a call collects them.
+pub fn send_answer(
+    runtime: &Arc<Runtime>,
+    port: PortId,
+    rank: u32,
+    kind: Kind,
+    parts: &[Bytes],
+) -> Result<(), FrameError> {
+    let header = MessageHeader {
+        destination: Destination::Port(port),
+        sender: runtime.as_sender(),
+        kind,
+        rank,
+        reply: None,
+        sequence: 0,
+        epoch: 0,
+    };
+    // A caller that is gone needs no answer.
+    runtime.send(header, parts).map(drop)
 }
 
 /// A message on its way to another process.

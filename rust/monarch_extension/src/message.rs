@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hyperactor::message;
 use hyperactor::wire::header::Kind;
 use pyo3::exceptions::PyValueError;
@@ -27,6 +26,15 @@ pub fn add_statuses(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("STATUS_DEAD", DEAD)?;
     module.add("STATUS_CANCEL", CANCEL)?;
     module.add("STATUS_DEATH", DEATH)
+}
+
+/// The kind of an answer that Python gives.
+pub fn answer_kind(status: u8) -> PyResult<Kind> {
+    match status {
+        VALUE => Ok(Kind::Value),
+        ERROR => Ok(Kind::Error),
+        other => Err(PyValueError::new_err(format!("an answer has no status {other}"))),
+    }
 }
 
 #[pyclass(frozen, module = "monarch._native")]
@@ -85,8 +93,8 @@ impl Message {
     }
 
     #[getter]
-    fn call_id<'py>(&self, py: Python<'py>) -> Option<(Bound<'py, PyBytes>, u32, u64)> {
-        self.0.call.map(|port| (PyBytes::new(py, &port.proc.mesh.0), port.proc.rank, port.index))
+    fn call_id<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.0.call.map(|port| PyBytes::new(py, &port.to_bytes()))
     }
 
     #[getter]
@@ -107,18 +115,16 @@ impl Message {
         if self.0.answer.is_none() {
             return Ok(());
         }
-        let kind = match status {
-            VALUE => Kind::Value,
-            ERROR => Kind::Error,
-            DEAD => {
-                self.0.refuse();
-                return Ok(());
-            }
-            other => return Err(PyValueError::new_err(format!("an answer has no status {other}"))),
-        };
-        let mut parts = payload::parts(&PyBytes::new(payload.py(), &[]), payload, buffers)?;
-        parts[0] = Bytes::new();
-        self.0.answer(kind, parts).map_err(|error| PyValueError::new_err(error.to_string()))
+        if status == DEAD {
+            self.0.refuse();
+            return Ok(());
+        }
+        let parts = payload::parts(&PyBytes::new(payload.py(), &[]), payload, buffers)?;
+        self.0.answer(answer_kind(status)?, parts).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    fn hand_over_reply(&self) {
+        self.0.hand_over_answer();
     }
 
     fn __repr__(&self) -> String {

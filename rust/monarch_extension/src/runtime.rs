@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyperactor::error::Error;
-use hyperactor::id::{ActorId, MeshId, ProcId};
+use hyperactor::id::{ActorId, MeshId, PortId, ProcId};
 use hyperactor::keeper::{self, KeeperCommand};
+use hyperactor::message::send_answer;
 use hyperactor::runtime;
 use hyperactor::wire::header::{Sender, SpawnProcs};
 use pyo3::exceptions::PyValueError;
@@ -15,7 +16,8 @@ use pyo3::types::PyBytes;
 use crate::enter::detached;
 use crate::errors::to_python;
 use crate::mailbox::Mailbox;
-use crate::payload::shared;
+use crate::message::answer_kind;
+use crate::payload::{parts, shared};
 use crate::replies::Replies;
 
 #[pyclass(frozen, module = "monarch._native")]
@@ -122,6 +124,21 @@ impl Runtime {
 
     fn pids(&self, mesh: [u8; 16]) -> Vec<i32> {
         self.0.pids(MeshId(mesh))
+    }
+
+    #[pyo3(signature = (call_id, rank, status, payload, buffers=None))]
+    fn reply_to(
+        &self,
+        call_id: &[u8],
+        rank: u32,
+        status: u8,
+        payload: &Bound<'_, PyBytes>,
+        buffers: Option<Vec<Bound<'_, PyAny>>>,
+    ) -> PyResult<()> {
+        self.0.check().map_err(to_python)?;
+        let port = PortId::from_bytes(call_id).ok_or_else(|| PyValueError::new_err("these bytes name no call"))?;
+        let parts = parts(&PyBytes::new(payload.py(), &[]), payload, buffers)?;
+        send_answer(&self.0, port, rank, answer_kind(status)?, &parts).map_err(|error| to_python(error.into()))
     }
 
     fn shutdown(&self, py: Python<'_>, grace_s: f64) -> PyResult<()> {

@@ -9,7 +9,7 @@ from monarch._native import STATUS_CALL, STATUS_CANCEL
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     # Identifies a call between its caller and the one who serves it.
-    CallId = tuple[bytes, int, int] | None
+    CallId = bytes | None
 
     from collections.abc import Iterable
 
