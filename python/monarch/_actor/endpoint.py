@@ -13,10 +13,12 @@ from monarch._actor.signature import Signature
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import Set as AbstractSet
     from typing import Any, Concatenate, overload
 
     from monarch import _native
     from monarch._actor.actor_mesh import ActorMeshRoot
+    from monarch._actor.call_options import EndpointWithOptions
     from monarch._actor.shape import Extent, Region
     from monarch._actor.value_mesh import ValueMesh
 
@@ -124,11 +126,7 @@ class Endpoint(Generic[P, R]):
 
     def call_one(self, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """Send to the only actor of the mesh. Raises `ValueError` when there is not exactly one."""
-        if len(self._targets) != 1:
-            raise ValueError(
-                f"call_one requires exactly 1 actor, but mesh has {len(self._targets)}: select one with "
-                f"`.slice(…)`, or use call, choose or stream"
-            )
+        self._check_is_one()
         payload, buffers = self._pack(args, kwargs)
         return self._send(payload, buffers, 1, answer_of_one)
 
@@ -152,6 +150,27 @@ class Endpoint(Generic[P, R]):
             self.root.raise_stopped(self)
         self._targets.cast(sender(), self._descriptor, payload, buffers)
 
+    def options(
+        self, timeout: float | None = None, fail_fast: bool = False, retry: int = 0
+    ) -> EndpointWithOptions[P, R]:
+        """`mesh.method.options(…).call(…)`, `.call_one(…)`, `.choose(…)`: settings of one call.
+
+        `timeout`: seconds until the call is cancelled, here and remotely, and its future raises a `TimeoutError` that
+        names the ranks that have not answered. `fail_fast`: `call` raises with the first exception of an endpoint.
+        `retry`: how often a call that failed with a `SupervisionError` is sent again, to all of its actors, once they
+        have been made again; what it does there may happen twice. Raises `ValueError` for values that make no sense.
+        """
+        from monarch._actor.call_options import EndpointWithOptions
+
+        return EndpointWithOptions(self, timeout, fail_fast, retry)
+
+    def _check_is_one(self) -> None:
+        if len(self._targets) != 1:
+            raise ValueError(
+                f"call_one requires exactly 1 actor, but mesh has {len(self._targets)}: select one with "
+                f"`.slice(…)`, or use call, choose or stream"
+            )
+
     def _pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, Any]:
         signature = self._signature
         signature.check(args, kwargs)
@@ -174,10 +193,10 @@ class Endpoint(Generic[P, R]):
         ranks = self._region.ranks()
         return runtime.rank in ranks and ranks.index(runtime.rank) in replies.pending()
 
-    def _pick(self) -> int:
-        """A position at random, among those whose process is not known to be dead where there are any."""
+    def _pick(self, avoid: AbstractSet[int] = frozenset()) -> int:
+        """A position at random, among those not to avoid whose process is not known to be dead, where there are any."""
         count = len(self._targets)
-        dead = {position for position, _ in self._targets.deaths()}
+        dead = avoid | {position for position, _ in self._targets.deaths()}
         if not dead or len(dead) == count:
             return _random_below(count)
         living = [position for position in range(count) if position not in dead]

@@ -227,7 +227,7 @@ class Future(Generic[R]):
         extent = self._subject.extent
         total = extent.nelements
         text = f"{self._subject.label}: no result after {timeout:g} s"
-        if total == 1 or not pending or len(pending) > total:
+        if total == 1 or not pending or self._replies.expected != total:
             return text
         shown = [str(Point(position, extent)) for position in pending[:_LISTED_RANKS]]
         rest = f" and {len(pending) - _LISTED_RANKS} more" if len(pending) > _LISTED_RANKS else ""
