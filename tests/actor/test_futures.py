@@ -241,3 +241,32 @@ def test_an_error_that_was_retrieved_is_not_printed(one: ProcMesh, capfd: pytest
     del future
     gc.collect()
     assert "never retrieved" not in capfd.readouterr().err
+
+
+def test_asyncio_wait_takes_futures(grid: ProcMesh) -> None:
+    echo = grid.spawn("echo", Echo)
+
+    async def both() -> list[object]:
+        calls = [echo.slice(row=0, col=col).echo.call_one(col) for col in range(2)]
+        done, pending = await asyncio.wait(calls, timeout=20)
+        assert not pending
+        return sorted(call.get(timeout=0) for call in done)
+
+    assert asyncio.run(both()) == [0, 1]
+
+
+def test_a_removed_callback_is_not_called(one: ProcMesh, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    future = one.spawn("gate", Gate).wait_for.call_one(str(go))
+    seen: list[str] = []
+
+    def never(_: object) -> None:
+        seen.append("removed")
+
+    last = threading.Event()
+    future.add_done_callback(never)
+    assert future.remove_done_callback(never) == 1
+    future.add_done_callback(lambda _: last.set())
+    go.touch()
+    assert last.wait(20)
+    assert seen == []

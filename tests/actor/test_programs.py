@@ -407,3 +407,28 @@ def test_a_failure_in_a_notebook_is_raised_at_the_next_wait_and_the_kernel_lives
     *_, third, fourth = run_notebook(cells, tmp_path, monkeypatch, allow_errors=True)
     assert [output["ename"] for output in third if output["output_type"] == "error"] == ["UnhandledFailure"]
     assert [output["data"]["text/plain"] for output in fourth] == ["True"]
+
+
+def test_a_process_that_an_actor_forks_ends_by_sigterm_like_any_other(
+    run_program: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    program = tmp_path / "forks.py"
+    program.write_text("""
+import multiprocessing, signal
+from monarch.actor import Actor, endpoint, this_host
+
+class Parent(Actor):
+    @endpoint
+    def end_a_child(self):
+        child = multiprocessing.get_context("fork").Process(target=signal.pause)
+        child.start()
+        child.terminate()
+        child.join(20)
+        return child.exitcode
+
+if __name__ == "__main__":
+    print(this_host().spawn_procs().spawn("parent", Parent).end_a_child.call_one().get())
+""")
+    done = run_program("-W", "ignore::DeprecationWarning", str(program))
+    assert done.stdout == "-15\n"
+    assert done.stderr == ""

@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from monarch._actor.failure import MeshFailure
 
 _HINT = (
-    "hint: give the actor that spawned the mesh a `__supervise__` method that returns True for failures it handles,\n"
-    "      or set `monarch.actor.unhandled_fault_hook` to a function that returns"
+    "hint: to go on after a failure, set `monarch.actor.unhandled_fault_hook` to a function that returns, or spawn\n"
+    "      the mesh in an actor whose `__supervise__` returns True for failures that it handles"
 )
 
 

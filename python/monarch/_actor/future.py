@@ -158,10 +158,28 @@ class Future(Generic[R]):
         return True
 
     def add_done_callback(self, callback: Callable[[Future[R]], object]) -> None:
-        """Call `callback(self)` once done, on the thread that runs the callbacks of all futures."""
+        """Call `callback(self)` once done: on the event loop that runs here, or else on the thread for all callbacks.
+
+        So that a future serves wherever asyncio takes one of its own, as in `asyncio.wait`.
+        """
+        from monarch._actor.wakeups import call_on_loop, callback_thread
+
+        asyncio_core = sys.modules.get("_asyncio")
+        loop = asyncio_core._get_running_loop() if asyncio_core else None
+
+        def run() -> None:
+            if loop is None:
+                callback(self)
+            else:
+                call_on_loop(loop, callback, self)
+
+        callback_thread().when_ready(self._replies, self._count, run, key=(self, callback))
+
+    def remove_done_callback(self, callback: Callable[[Future[R]], object]) -> int:
+        """Do not call `callback` any more; how often it would have been called."""
         from monarch._actor.wakeups import callback_thread
 
-        callback_thread().when_ready(self._replies, self._count, lambda: callback(self))
+        return callback_thread().forget((self, callback))
 
     def as_asyncio(self) -> asyncio.Future[R]:
         """An asyncio future of the running loop with the same outcome. Raises `RuntimeError` without a running loop."""
@@ -255,7 +273,7 @@ class Future(Generic[R]):
         warnings.warn(
             f"waiting for {self._subject.label} with get() blocks the running event loop; use `await` instead",
             UserWarning,
-            stacklevel=4,
+            stacklevel=_frames_of_the_library(),
         )
 
     def _check_deadlock(self, blocking: bool) -> None:
@@ -291,6 +309,17 @@ class Future(Generic[R]):
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError(f"the Future of {self._subject.label} cannot be pickled; send its value instead")
+
+
+def _frames_of_the_library() -> int:
+    """How far above the caller of this the program's own code is, for a warning that names its line."""
+    library = __name__.rpartition(".")[0]
+    depth = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(library):
+        frame = frame.f_back
+        depth += 1
+    return depth
 
 
 def _raise_unhandled_failure() -> None:

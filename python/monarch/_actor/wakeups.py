@@ -15,8 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Generator
+    from typing import TypeVar
 
     from monarch._native import Replies
+
+    T = TypeVar("T")
 
 
 class LoopWaits:
@@ -64,22 +67,29 @@ class CallbackThread:
 
     def __init__(self) -> None:
         self._notifier = Notifier()
-        self._callbacks: dict[int, Callable[[], object]] = {}
+        self._callbacks: dict[int, tuple[Callable[[], object], object]] = {}
         self._lock = threading.Lock()
         self._next = 0
         threading.Thread(target=self._run, name="monarch-callbacks", daemon=True).start()
 
-    def when_ready(self, replies: Replies, count: int, callback: Callable[[], object]) -> None:
-        """Run `callback` once `replies` are ready for `count`."""
+    def when_ready(self, replies: Replies, count: int, callback: Callable[[], object], key: object = None) -> None:
+        """Run `callback` once `replies` are ready for `count`, unless its `key` is forgotten first."""
         with self._lock:
             self._next = token = self._next + 1
-            self._callbacks[token] = callback
+            self._callbacks[token] = callback, key
         replies.notify(count, self._notifier, token)
+
+    def forget(self, key: object) -> int:
+        """Run no callback of this key any more; how many that were."""
+        with self._lock:
+            tokens = [token for token, (_, known) in self._callbacks.items() if known == key]
+            return sum(self._callbacks.pop(token, None) is not None for token in tokens)
 
     def _run(self) -> None:
         while True:
             for token in self._notifier.wait():
-                callback = self._callbacks.pop(token, None)
+                with self._lock:
+                    callback, _ = self._callbacks.pop(token, (None, None))
                 if callback is not None:
                     _guarded(callback)
                 del callback
@@ -92,6 +102,12 @@ def _guarded(callback: Callable[[], object]) -> None:
         import sys
 
         sys.excepthook(*sys.exc_info())
+
+
+def call_on_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[T], object], argument: T) -> None:
+    """From another thread: let `loop` call `callback(argument)`. Of a loop that is closed nobody is there to be told."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(callback, argument)
 
 
 _callback_thread: CallbackThread | None = None

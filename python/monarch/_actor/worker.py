@@ -38,6 +38,8 @@ def main(control: int) -> int:
         status = 128 + end.signal
     except KeyboardInterrupt:
         status = 128 + signal.SIGINT
+    # It ends already, in bounded time: being asked once more changes nothing.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     process.end_actors("its process ended")
     runtime.shutdown(0)
     _native.interpreter_ends()
@@ -88,5 +90,10 @@ class _Terminated(BaseException):
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
+    if context._process is None or os.getpid() != context._process.pid:
+        # A child that user code forked ends as any process does.
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        return
     signal.signal(number, signal.SIG_IGN)  # asked once is enough; what follows is bounded in time
     raise _Terminated(number)
