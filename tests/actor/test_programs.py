@@ -417,11 +417,18 @@ def test_a_process_that_an_actor_forks_ends_by_sigterm_like_any_other(
 import multiprocessing, signal
 from monarch.actor import Actor, endpoint, this_host
 
+def begin_and_wait(begun):
+    begun.set()
+    signal.pause()
+
 class Parent(Actor):
     @endpoint
     def end_a_child(self):
-        child = multiprocessing.get_context("fork").Process(target=signal.pause)
+        forks = multiprocessing.get_context("fork")
+        begun = forks.Event()
+        child = forks.Process(target=begin_and_wait, args=(begun,))
         child.start()
+        begun.wait(20)
         child.terminate()
         child.join(20)
         return child.exitcode

@@ -105,7 +105,7 @@ def _guarded(callback: Callable[[], object]) -> None:
 
 
 def call_on_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[T], object], argument: T) -> None:
-    """From another thread: let `loop` call `callback(argument)`. Of a loop that is closed nobody is there to be told."""
+    """From another thread: let `loop` call `callback(argument)`; where it is closed nobody is there to be told."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(callback, argument)
 
