@@ -25,6 +25,10 @@ class Worker(Actor):
         return os.getpid()
 
     @endpoint
+    def add(self, a: int, b: int) -> int:
+        return a + b
+
+    @endpoint
     def end(self) -> None:
         """Fail the actor; its process lives on."""
         raise SystemExit(3)

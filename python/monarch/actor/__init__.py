@@ -27,11 +27,16 @@ from monarch._actor.recovery.policy import RestartPolicy
 from monarch._actor.shape import Extent, Point, Region, Shape, Slice
 from monarch._actor.value_mesh import ValueMesh
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from monarch._actor.recovery.pool import ElasticPool
+
 __all__ = [
     "Actor",
     "ActorError",
     "ActorMesh",
     "Context",
+    "ElasticPool",
     "Endpoint",
     "Extent",
     "Future",
@@ -58,3 +63,13 @@ __all__ = [
     "this_proc",
     "unhandled_fault_hook",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # What few programs use is imported when it is first asked for.
+    if name == "ElasticPool":
+        from monarch._actor.recovery.pool import ElasticPool
+
+        globals()[name] = ElasticPool
+        return ElasticPool
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
