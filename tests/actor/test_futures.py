@@ -8,7 +8,6 @@ import pickle
 import threading
 import time
 import traceback
-import warnings
 from concurrent.futures import CancelledError
 from pathlib import Path
 
@@ -204,18 +203,18 @@ def test_awaiting_a_cancelled_future_is_asyncios_cancellation(one: ProcMesh) -> 
         asyncio.run(observe())
 
 
-def test_get_on_a_running_loop_warns(one: ProcMesh) -> None:
-    actor = one.spawn("async", Async)
-    future = actor.step.call_one("a")
+def test_get_on_a_running_loop_warns_and_names_the_line(one: ProcMesh, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    future = one.spawn("gate", Gate).wait_for.call_one(str(go))
 
     async def block() -> None:
-        with pytest.warns(UserWarning, match="blocks the running event loop"):
-            actor.step.call_one("b").get()
-        future.get()
+        with pytest.warns(UserWarning, match="blocks the running event loop") as seen, pytest.raises(TimeoutError):
+            future.get(timeout=0.001)
+        assert seen[0].filename == __file__
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        asyncio.run(block())
+    asyncio.run(block())
+    go.touch()
+    assert future.get(timeout=20) == "done"
 
 
 def test_a_future_cannot_be_pickled(one: ProcMesh) -> None:
