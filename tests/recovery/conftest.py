@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-for folder in (Path(__file__).parent, Path(__file__).parents[1] / "actor"):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+# In this order: `conftest` is the one of the actor API.
+sys.path.insert(0, str(Path(__file__).parents[1] / "actor"))
+sys.path.append(str(Path(__file__).parent))
 
-from conftest import faults, no_unexpected_fault, spawn_procs  # noqa: E402, F401
+from conftest import faults, no_unexpected_fault, spawn_procs  # noqa: F401
