@@ -93,7 +93,7 @@ class ActorMesh(MeshTrait):
         if isinstance(attribute, EndpointProperty):
             return Endpoint(root, self._view, self._addressed(), name, attribute.signature)
         if callable(attribute):
-            return NotAnEndpoint(root, name)
+            return NotAnEndpoint(root, self._view, name)
         raise AttributeError(_unknown_endpoint(root, name))
 
     @property
@@ -161,10 +161,11 @@ class ActorMesh(MeshTrait):
 class NotAnEndpoint:
     """A plain method of the actor class, as an attribute of the mesh: it cannot be called from outside."""
 
-    __slots__ = ("_name", "_root")
+    __slots__ = ("_name", "_region", "_root")
 
-    def __init__(self, root: ActorMeshRoot, name: str) -> None:
+    def __init__(self, root: ActorMeshRoot, region: Region, name: str) -> None:
         self._root = root
+        self._region = region
         self._name = name
 
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
@@ -175,7 +176,10 @@ class NotAnEndpoint:
 
     def _explain(self, consequence: str) -> str:
         method = f"{self._root.actor_class.__qualname__}.{self._name}"
-        return f"{method} (mesh {self._root.name!r}) is not an endpoint, so {consequence}: mark it with @endpoint"
+        return (
+            f"{method} (mesh {self._root.name!r}) is not an endpoint, so {consequence}: mark it with @endpoint, or use "
+            "as_endpoint"
+        )
 
 
 def mesh_of(root: ActorMeshRoot, region: Region, owned: bool = False) -> ActorMesh:

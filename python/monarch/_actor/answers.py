@@ -70,6 +70,8 @@ def _error(subject: Awaited, message: Message) -> Exception:
         from monarch._actor.errors import remote_error, unpack_exception
 
         exception, formatted = unpack_exception(message.payload, message.buffers)
+        if not formatted and isinstance(exception, Exception):
+            return exception
         return remote_error(f"Actor call {subject.label} failed.", exception, formatted)
     if message.status == STATUS_DEAD:
         from monarch._actor.supervision import error_of_death

@@ -13,12 +13,20 @@ from monarch._actor.shape import Extent
 # Messages of the runtime to one of its actors; no endpoint descriptor begins like these.
 STOP_AFTER_QUEUE = b"stop"
 LOOK_UP = b"look up"
+WATCH = b"watch"  # never answered, so that the actor's end does; the payload identifies it
+UNWATCH = b"unwatch"
 
 
 def endpoint_descriptor(name: str, extent: Extent) -> bytes:
     return marshal.dumps((name, extent.labels, extent.sizes))
 
 
-def parse_endpoint_descriptor(descriptor: bytes) -> tuple[str, Extent]:
-    name, labels, sizes = marshal.loads(descriptor)
-    return name, Extent(labels, sizes)
+def method_descriptor(name: str, extent: Extent, takes_port: bool) -> bytes:
+    """Of a plain method that its caller makes an endpoint of."""
+    return marshal.dumps((name, extent.labels, extent.sizes, takes_port))
+
+
+def parse_endpoint_descriptor(descriptor: bytes) -> tuple[str, Extent, bool | None]:
+    """Name, extent, and for a plain method whether it takes a response port; None for an endpoint, which knows."""
+    name, labels, sizes, *takes_port = marshal.loads(descriptor)
+    return name, Extent(labels, sizes), takes_port[0] if takes_port else None

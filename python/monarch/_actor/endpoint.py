@@ -12,13 +12,14 @@ from monarch._actor.signature import Signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
-    from typing import Any, Concatenate, overload
+    from typing import Any, Concatenate, Literal, Protocol, overload
 
     from monarch import _native
     from monarch._actor.actor_mesh import ActorMeshRoot
     from monarch._actor.call_options import EndpointWithOptions
+    from monarch._actor.ports.port import Port
     from monarch._actor.shape import Extent, Region
     from monarch._actor.value_mesh import ValueMesh
 
@@ -32,18 +33,19 @@ class EndpointProperty(Generic[P, R]):
     On a live actor (`self.method(…)`) it is the plain method: the body runs, nothing is sent.
     """
 
-    def __init__(self, method: Callable[..., Any], concurrent: bool = False) -> None:
+    def __init__(self, method: Callable[..., Any], concurrent: bool = False, takes_port: bool = False) -> None:
         self._method = method
         self._concurrent = concurrent
+        self._takes_port = takes_port
         self._signature: Signature | None = None
         self.__doc__ = method.__doc__
         self.__name__ = method.__name__
 
     @property
     def signature(self) -> Signature:
-        """The parameters after `self`."""
+        """The parameters after `self` and the response port."""
         if self._signature is None:
-            self._signature = Signature.of(self._method)
+            self._signature = Signature.of(self._method, 2 if self._takes_port else 1)
         return self._signature
 
     if TYPE_CHECKING:
@@ -56,8 +58,27 @@ class EndpointProperty(Generic[P, R]):
     def __get__(self, instance: object | None, owner: type) -> Any:
         return self if instance is None else self._method.__get__(instance, owner)
 
-    def __reduce__(self) -> tuple[type[EndpointProperty[P, R]], tuple[Callable[..., Any], bool]]:
-        return type(self), (self._method, self._concurrent)
+    def __reduce__(self) -> tuple[type[EndpointProperty[P, R]], tuple[Callable[..., Any], bool, bool]]:
+        return type(self), (self._method, self._concurrent, self._takes_port)
+
+
+if TYPE_CHECKING:
+
+    class Checked(Protocol):
+        """What an endpoint knows of its parameters."""
+
+        @property
+        def parameters(self) -> tuple[str, ...]: ...
+        def check(self, args: tuple[object, ...], kwargs: Mapping[str, object], name: str = ...) -> None: ...
+
+    class EndpointDecorator(Protocol):
+        @overload
+        def __call__(self, method: Callable[Concatenate[Any, P], Awaitable[R]]) -> EndpointProperty[P, R]: ...
+        @overload
+        def __call__(self, method: Callable[Concatenate[Any, P], R]) -> EndpointProperty[P, R]: ...
+
+    class PortEndpointDecorator(Protocol):
+        def __call__(self, method: Callable[Concatenate[Any, Port[R], P], object]) -> EndpointProperty[P, R]: ...
 
 
 if TYPE_CHECKING:
@@ -66,30 +87,65 @@ if TYPE_CHECKING:
     def endpoint(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> EndpointProperty[P, R]: ...
     @overload
     def endpoint(method: Callable[Concatenate[Any, P], R]) -> EndpointProperty[P, R]: ...
+    @overload
+    def endpoint(
+        *, propagate: Any = None, explicit_response_port: Literal[False] = False, instrument: bool = True
+    ) -> EndpointDecorator: ...
+    @overload
+    def endpoint(
+        *, propagate: Any = None, explicit_response_port: Literal[True], instrument: bool = True
+    ) -> PortEndpointDecorator: ...
 
 
-def endpoint(method: Callable[..., Any]) -> Any:
+def endpoint(
+    method: Any = None, *, propagate: Any = None, explicit_response_port: bool = False, instrument: bool = True
+) -> Any:
     """Let a method, `def` or `async def`, answer messages.
+
+    With `explicit_response_port` the method gets a `Port` first, and answers by sending to it, then or later, there or
+    wherever the port was passed on to; its result is ignored. The first answer counts, what it raises included. Without
+    a caller that waits the port leads nowhere. `propagate` is for tensor calls, `instrument` for traces.
 
     Raises `TypeError` for what is not a function and `ValueError` for a private name.
     """
+    if method is None:
+        return lambda method: endpoint(method, explicit_response_port=explicit_response_port)  # type: ignore[call-overload]
     if isinstance(method, EndpointProperty) or not callable(method) or not hasattr(method, "__get__"):
         raise TypeError(f"@endpoint goes on a plain method, not on {method!r}")
     if method.__name__.startswith("_"):
         raise ValueError(f"an endpoint needs a public name: rename {method.__qualname__!r}")
-    return EndpointProperty(method)
+    return EndpointProperty(method, takes_port=explicit_response_port)
 
 
-def concurrent_endpoint(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> EndpointProperty[P, R]:
+if TYPE_CHECKING:
+
+    @overload
+    def concurrent_endpoint(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> EndpointProperty[P, R]: ...
+    @overload
+    def concurrent_endpoint(
+        *, propagate: Any = None, explicit_response_port: Literal[False] = False, instrument: bool = True
+    ) -> EndpointDecorator: ...
+    @overload
+    def concurrent_endpoint(
+        *, propagate: Any = None, explicit_response_port: Literal[True], instrument: bool = True
+    ) -> PortEndpointDecorator: ...
+
+
+def concurrent_endpoint(
+    method: Any = None, *, propagate: Any = None, explicit_response_port: bool = False, instrument: bool = True
+) -> Any:
     """Let an `async def` method answer messages while others run: each call is a task of its own.
 
-    Calls begin in the order in which they were sent. Raises `ValueError` for a plain `def`.
+    Calls begin in the order in which they were sent. The options are those of `endpoint`. Raises `ValueError` for a
+    plain `def`.
     """
+    if method is None:
+        return lambda method: concurrent_endpoint(method, explicit_response_port=explicit_response_port)  # type: ignore[call-overload]
     from monarch._actor.actor import is_async
 
     if not is_async(method):
         raise ValueError(f"@concurrent_endpoint needs an `async def`: {method!r} is none")
-    made: EndpointProperty[P, R] = endpoint(method)
+    made: EndpointProperty[..., Any] = endpoint(method, explicit_response_port=explicit_response_port)  # type: ignore[call-overload]
     made._concurrent = True
     return made
 
@@ -104,14 +160,20 @@ class Endpoint(Generic[P, R]):
     __slots__ = ("_descriptor", "_name", "_region", "_signature", "_targets", "extent", "label", "root")
 
     def __init__(
-        self, root: ActorMeshRoot, region: Region, targets: _native.Targets, name: str, signature: Signature
+        self,
+        root: ActorMeshRoot,
+        region: Region,
+        targets: _native.Targets,
+        name: str,
+        signature: Checked,
+        descriptor: bytes | None = None,
     ) -> None:
         self.root = root
         self._region = region
         self._name = name
         self._targets = targets
         self._signature = signature
-        self._descriptor = endpoint_descriptor(name, region.extent)
+        self._descriptor = descriptor or endpoint_descriptor(name, region.extent)
         self.extent: Extent = region.extent
         self.label = f"{root.name}.{name}"
 

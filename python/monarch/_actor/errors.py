@@ -154,14 +154,15 @@ def _copy_attributes(source: BaseException, target: BaseException) -> None:
     target.__dict__.update(source.__dict__)
 
 
-def pack_exception(exception: BaseException) -> tuple[bytes, list[PickleBuffer]]:
+def pack_exception(exception: BaseException, bare: bool = False) -> tuple[bytes, list[PickleBuffer]]:
     """The exception as it travels: pickle stream and buffers. Never raises.
 
-    An exception that can't be pickled or, as tried here, rebuilt will arrive as a `RemoteException`.
+    An exception that can't be pickled or, as tried here, rebuilt will arrive as a `RemoteException`. A bare one has no
+    formatted traceback, and is to be raised as it is: somebody chose to send it.
     """
     from .pickling import dumps, loads
 
-    summary = _type_name(type(exception)), _text(exception), format_exception(exception)
+    summary = _type_name(type(exception)), _text(exception), "" if bare else format_exception(exception)
     try:
         payload, buffers = dumps(exception)
         if isinstance(loads(payload, buffers), BaseException):

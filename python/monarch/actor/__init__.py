@@ -22,6 +22,12 @@ from monarch._actor.failure import MeshFailure, UnhandledFailure
 from monarch._actor.fault_hook import unhandled_fault_hook
 from monarch._actor.future import Future
 from monarch._actor.host_mesh import HostMesh
+from monarch._actor.ports.accumulator import Accumulator
+from monarch._actor.ports.channel import Channel
+from monarch._actor.ports.plain_methods import as_endpoint
+from monarch._actor.ports.port import Port
+from monarch._actor.ports.receiver import PortReceiver, RankedPortReceiver
+from monarch._actor.ports.sending import send
 from monarch._actor.proc_mesh import ProcMesh
 from monarch._actor.recovery.policy import RestartPolicy
 from monarch._actor.shape import Extent, Point, Region, Shape, Slice
@@ -32,9 +38,11 @@ if TYPE_CHECKING:
     from monarch._actor.recovery.pool import ElasticPool
 
 __all__ = [
+    "Accumulator",
     "Actor",
     "ActorError",
     "ActorMesh",
+    "Channel",
     "Context",
     "ElasticPool",
     "Endpoint",
@@ -44,7 +52,10 @@ __all__ = [
     "Instance",
     "MeshFailure",
     "Point",
+    "Port",
+    "PortReceiver",
     "ProcMesh",
+    "RankedPortReceiver",
     "Region",
     "RestartPolicy",
     "Shape",
@@ -53,12 +64,14 @@ __all__ = [
     "UnhandledFailure",
     "ValueMesh",
     "ValueStream",
+    "as_endpoint",
     "concurrent_endpoint",
     "context",
     "current_actor_name",
     "current_rank",
     "current_size",
     "endpoint",
+    "send",
     "this_host",
     "this_proc",
     "unhandled_fault_hook",

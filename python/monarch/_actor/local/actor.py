@@ -9,7 +9,7 @@ from monarch._actor import requests
 from monarch._actor.actor import is_async, is_async_kind
 from monarch._actor.causes import Cause
 from monarch._actor.context import Context, Instance, _context
-from monarch._actor.descriptors import LOOK_UP, STOP_AFTER_QUEUE, parse_endpoint_descriptor
+from monarch._actor.descriptors import LOOK_UP, STOP_AFTER_QUEUE, UNWATCH, WATCH, parse_endpoint_descriptor
 from monarch._actor.endpoint import EndpointProperty
 from monarch._actor.errors import pack_exception
 from monarch._actor.local.owner import CHILDREN_STOP_S, Owner
@@ -20,9 +20,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+    from weakref import WeakSet
 
     from monarch._actor.context import CreatorInstance
     from monarch._actor.local.process import Process
+    from monarch._actor.ports.port import ResponsePort
     from monarch._actor.proc_mesh import ProcMesh
     from monarch._actor.shape import Extent
 
@@ -39,16 +41,23 @@ class Interrupted(BaseException):
 class Handler:
     """An endpoint of an actor as a view addressed it."""
 
-    __slots__ = ("concurrent", "extent", "is_async", "label", "method")
+    __slots__ = ("concurrent", "extent", "is_async", "label", "method", "takes_port")
 
     def __init__(
-        self, method: Callable[..., Any], label: str, extent: Extent, is_async: bool, concurrent: bool
+        self,
+        method: Callable[..., Any],
+        label: str,
+        extent: Extent,
+        is_async: bool,
+        concurrent: bool,
+        takes_port: bool,
     ) -> None:
         self.method = method
         self.label = label
         self.extent = extent
         self.is_async = is_async
         self.concurrent = concurrent
+        self.takes_port = takes_port  # the method answers by a response port, not by its result
 
 
 class LocalActor(Owner):
@@ -80,6 +89,8 @@ class LocalActor(Owner):
         self.thread = threading.Thread(target=self._run, name=f"{name}[{self.rank.rank}]", daemon=True)
         self._request: _native.Message | None = request
         self._handlers: dict[bytes, Handler] = {}
+        self._watches: dict[bytes, _native.Message] = {}  # whoever sent them is answered by the end of this actor
+        self._ports: WeakSet[ResponsePort[Any]] | None = None  # what its calls may still be answered by
         self._stop_requests: list[_native.Message] = []
         self._successor: Callable[[], None] | None = None
         self._lock = threading.Lock()
@@ -161,30 +172,67 @@ class LocalActor(Owner):
         if message.descriptor == STOP_AFTER_QUEUE:
             self.stop(bytes(message.payload).decode(), None)
             return None
-        name, extent = parse_endpoint_descriptor(message.descriptor)
-        found = getattr(type(self.object), name, None)
-        if not isinstance(found, EndpointProperty):
-            error = AttributeError(f"{type(self.object).__qualname__} has no endpoint {name!r} here")
+        if message.descriptor == WATCH:
+            self._watches[message.payload] = message
+            return None
+        if message.descriptor == UNWATCH:
+            watch = self._watches.pop(message.payload, None)
+            if watch is not None:
+                watch.reply(_native.STATUS_VALUE, NOTHING)
+            return None
+        try:
+            handler = self._make_handler(message.descriptor)
+        except Exception as error:
             message.reply(_native.STATUS_ERROR, *pack_exception(error))
             return None
-        method = getattr(self.object, name)
-        handler = Handler(method, f"{self.name}.{name}", extent, is_async(method), found._concurrent)
         self._handlers[message.descriptor] = handler
         return handler
+
+    def _make_handler(self, descriptor: bytes) -> Handler:
+        name, extent, takes_port = parse_endpoint_descriptor(descriptor)
+        where = type(self.object).__qualname__
+        found: Any = getattr(type(self.object), name, None)
+        is_endpoint = isinstance(found, EndpointProperty)
+        if is_endpoint != (takes_port is None) or not (is_endpoint or callable(found)):
+            raise AttributeError(f"{where} has no {'endpoint' if takes_port is None else 'plain method'} {name!r} here")
+        method = getattr(self.object, name)
+        if is_async(method) and not self._loop.is_async:
+            raise TypeError(f"{where}.{name} is async, and its actor has no event loop: mark it with @endpoint")
+        concurrent = is_endpoint and found._concurrent
+        by_port = found._takes_port if is_endpoint else bool(takes_port)
+        return Handler(method, f"{self.name}.{name}", extent, is_async(method), concurrent, by_port)
 
     def arguments(self, message: _native.Message, handler: Handler) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """Enter the message's context and unpickle its arguments; None where that failed, which the caller is told."""
         _context.set(Context(self.instance, message.rank, handler.extent))
         try:
-            return loads_arguments(message.payload, message.buffers)
+            arguments = loads_arguments(message.payload, message.buffers)
+            return self._with_port(message, handler, arguments) if handler.takes_port else arguments
         except Exception as error:
             self.answer_error(message, handler, error)
             return None
+
+    def _with_port(
+        self, message: _native.Message, handler: Handler, arguments: tuple[tuple[Any, ...], dict[str, Any]]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a method that answers by port, which is the first of them."""
+        from weakref import WeakSet
+
+        from monarch._actor.ports.port import ResponsePort
+
+        args, kwargs = arguments
+        port: ResponsePort[Any] = ResponsePort(message, handler.label)
+        if self._ports is None:
+            self._ports = WeakSet()
+        self._ports.add(port)
+        return (port, *args), kwargs
 
     def answer(self, message: _native.Message, handler: Handler, value: Any) -> None:
         """Send the result of an endpoint to who waits for it."""
         if not message.expects_reply:
             return
+        if handler.takes_port:
+            return  # the port answers
         if value is None:
             message.reply(_native.STATUS_VALUE, NOTHING)
             return
@@ -331,6 +379,9 @@ class LocalActor(Owner):
             requests_, self._stop_requests = self._stop_requests, []
             successor = self._successor
         self.process.actors.pop(self.actor, None)
+        self._watches.clear()
+        for port in list(self._ports or ()):
+            port.abandon()
         if successor is not None:
             successor()
         for request in requests_:

@@ -32,6 +32,8 @@ CLEANUP_S = 3.0
 class AsyncLoop:
     """Runs on the actor's thread; a notifier tells its event loop of messages."""
 
+    is_async = True
+
     def __init__(self, actor: LocalActor) -> None:
         self._actor = actor
         self._inbox = Inbox()

@@ -23,6 +23,8 @@ WAKE = b"wake"
 class SyncLoop:
     """Runs on the actor's thread. Failures of what the actor owns come before waiting messages."""
 
+    is_async = False
+
     def __init__(self, actor: LocalActor) -> None:
         self._actor = actor
         self._inbox = Inbox()
