@@ -128,6 +128,16 @@ class Server(Actor):
         raise KeyError("escaped")
 
     @endpoint(explicit_response_port=True)
+    def answer_and_raise(self, port: Port[int]) -> None:
+        port.send(1)
+        raise KeyError("too late")
+
+    @endpoint(explicit_response_port=True)
+    def pass_on_and_raise(self, port: Port[int], other: Port[Any]) -> None:
+        other.send(port)
+        raise KeyError("in time")
+
+    @endpoint(explicit_response_port=True)
     def through(self, port: Port[int], sender: Any) -> None:
         sender.send.broadcast(port, 7)
 

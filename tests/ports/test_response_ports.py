@@ -88,6 +88,33 @@ def test_the_end_of_the_actor_that_keeps_the_port_ends_the_wait(spawn_procs: Any
     eventually(lambda: faults, "the program is told")
 
 
+def test_the_stop_of_the_actor_that_keeps_the_port_ends_the_wait(one: ProcMesh) -> None:
+    server = one.spawn("stopped", Server)
+    news = server.wait_for_news.call_one()
+    server.ping.call_one().get(timeout=WITHIN_S)
+    server.stop("enough").get(timeout=WITHIN_S)
+    with pytest.raises(SupervisionError, match="enough"):
+        news.get(timeout=WITHIN_S)
+
+
+def test_an_exception_that_escapes_after_the_port_was_passed_on_goes_to_the_caller(server: Any) -> None:
+    port, receiver = Channel[Any].open()
+    future = server.pass_on_and_raise.call_one(port)
+    passed = receiver.recv().get(timeout=WITHIN_S)
+    with pytest.raises(KeyError, match="in time"):
+        future.get(timeout=WITHIN_S)
+    passed.send(1)
+    assert server.ping.call_one().get(timeout=WITHIN_S) == "pong"
+
+
+def test_an_exception_that_escapes_after_the_answer_fails_the_actor(one: ProcMesh, faults: Any) -> None:
+    server = one.spawn("failed", Server)
+    assert server.answer_and_raise.call_one().get(timeout=WITHIN_S) == 1
+    with pytest.raises(SupervisionError, match="too late"):
+        server.ping.call_one().get(timeout=WITHIN_S)
+    eventually(lambda: faults, "the program is told")
+
+
 def test_the_port_of_a_broadcast_leads_nowhere(server: Any) -> None:
     server.twice.broadcast(1, 2)
     server.refuse.broadcast()

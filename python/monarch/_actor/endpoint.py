@@ -103,8 +103,9 @@ def endpoint(
     """Let a method, `def` or `async def`, answer messages.
 
     With `explicit_response_port` the method gets a `Port` first, and answers by sending to it, then or later, there or
-    wherever the port was passed on to; its result is ignored. The first answer counts, what it raises included. Without
-    a caller that waits the port leads nowhere. `propagate` is for tensor calls, `instrument` for traces.
+    wherever the port was passed on to; its result is ignored. The first answer counts, what it raises included; once
+    it has answered, raising fails the actor. Without a caller that waits the port leads nowhere. `propagate` is for
+    tensor calls, `instrument` for traces; neither changes anything here.
 
     Raises `TypeError` for what is not a function and `ValueError` for a private name.
     """

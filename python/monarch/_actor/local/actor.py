@@ -227,6 +227,11 @@ class LocalActor(Owner):
         self._ports.add(port)
         return (port, *args), kwargs
 
+    def _raised_to_port(self, message: _native.Message, error: Exception) -> bool:
+        """Give the error to who waits for an answer by port; False where there is an answer already."""
+        port = next((port for port in self._ports or () if port.answers(message)), None)
+        return port is not None and port.raised(error)
+
     def answer(self, message: _native.Message, handler: Handler, value: Any) -> None:
         """Send the result of an endpoint to who waits for it."""
         if not message.expects_reply:
@@ -258,8 +263,10 @@ class LocalActor(Owner):
 
     def raised(self, message: _native.Message, handler: Handler, error: BaseException) -> None:
         """An endpoint raised: an `Exception` goes to who waits; anything else, or nobody waiting, fails the actor."""
-        if isinstance(error, Exception) and message.expects_reply:
+        if isinstance(error, Exception) and message.expects_reply and not handler.takes_port:
             message.reply(_native.STATUS_ERROR, *pack_exception(error))
+        elif isinstance(error, Exception) and self._raised_to_port(message, error):
+            return
         elif type(error).__name__ == "CancelledError":
             self.answer_error(message, handler, error)
         else:

@@ -142,6 +142,17 @@ class ResponsePort(AnsweringPort[R]):
             self._settled = True
             self._message.reply(status, payload, buffers)
 
+    def answers(self, message: _native.Message) -> bool:
+        """Whether this is the port of that call."""
+        return self._message is message
+
+    def raised(self, error: Exception) -> bool:
+        """The endpoint raised: tell the caller; False where it does not wait any more."""
+        if self._settled and self._passed is None:
+            return False
+        self._answer(_native.STATUS_ERROR, *pack_exception(error))
+        return True
+
     def abandon(self) -> None:
         """The actor ends: tell the caller, unless others may answer."""
         if not self._settled:
