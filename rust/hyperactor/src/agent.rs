@@ -43,6 +43,12 @@ pub struct Agent {
 /// A reference may overtake the news that its mesh exists, by milliseconds.
 const UNKNOWN_MESH_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a link waits for a descriptor to become free.
+const LINK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often it is tried meanwhile.
+const LINK_RETRY: Duration = Duration::from_millis(100);
+
 /// How long the processes of a dead owner may take to end.
 const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
@@ -128,6 +134,10 @@ impl Agent {
 
     /// Give `from` and `to` a link, or `from` the reason why not.
     fn connect(self: &Arc<Self>, from: ProcId, to: ProcId) {
+        self.connect_until(from, to, Instant::now() + LINK_PATIENCE);
+    }
+
+    fn connect_until(self: &Arc<Self>, from: ProcId, to: ProcId, deadline: Instant) {
         let mut table = self.table.lock();
         match table.find(to) {
             None => {
@@ -149,11 +159,30 @@ impl Agent {
                     return;
                 }
                 drop(table);
-                broker(&ours, from, &theirs, to);
+                if let Err(error) = broker(&ours, from, &theirs, to) {
+                    self.cannot_link(from, to, &error, deadline);
+                }
             }
             // It is being launched, and is connected when that is done.
             Some(_) => table.await_mesh(from, to),
         }
+    }
+
+    /// There is no room for a link now; what shall go over it waits a while for room.
+    fn cannot_link(self: &Arc<Self>, from: ProcId, to: ProcId, error: &Error, deadline: Instant) {
+        self.table.lock().forget_link(from, to);
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        if Instant::now() < deadline {
+            let agent = Arc::downgrade(self);
+            runtime.reactor().after(LINK_RETRY, move || {
+                if let Some(agent) = agent.upgrade() {
+                    agent.connect_until(from, to, deadline);
+                }
+            });
+            return;
+        }
+        let cause = Cause::Lost(format!("its host has no room for a link to it: {error}"));
+        self.tell_death(from, Death { proc: to, name: String::new(), host: String::new(), pid: 0, cause });
     }
 
     fn give_up_later(self: &Arc<Self>, from: ProcId, to: ProcId) {
@@ -240,6 +269,9 @@ impl Agent {
             self.proc_ended(proc, Cause::Launch(error.to_string()));
             return;
         }
+        for (from, to) in self.table.lock().take_awaited(proc.mesh) {
+            self.connect(from, to);
+        }
         for other in acquainted {
             if other != spawn.owner.proc && other != runtime.proc() {
                 self.connect(other, proc);
@@ -312,11 +344,11 @@ impl Agent {
 }
 
 /// Give two processes the ends of a new socket pair.
-fn broker(ours: &Link, our_proc: ProcId, theirs: &Link, their_proc: ProcId) {
-    // Without descriptors left the request stays open; the limits check before a spawn prevents that.
-    let Ok((a, b)) = socket::pair() else { return };
+fn broker(ours: &Link, our_proc: ProcId, theirs: &Link, their_proc: ProcId) -> Result<()> {
+    let (a, b) = socket_pair()?;
     send_control_with(ours, &Control::Link { peer: their_proc }, Vec::new(), vec![a]);
     send_control_with(theirs, &Control::Link { peer: our_proc }, Vec::new(), vec![b]);
+    Ok(())
 }
 
 fn socket_pair() -> Result<(OwnedFd, OwnedFd)> {

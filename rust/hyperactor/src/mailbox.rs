@@ -103,7 +103,9 @@ impl Mailbox {
         if !state.queue.is_empty() || state.closed.is_some() {
             notifier.push(token);
         }
-        state.notifier = Some((notifier, token));
+        if state.closed.is_none() {
+            state.notifier = Some((notifier, token));
+        }
     }
 
     /// Its actor is there.
@@ -134,10 +136,13 @@ impl Mailbox {
             return;
         }
         state.closed = Some(death.clone());
-        state.link = None;
         let queue = std::mem::take(&mut state.queue);
         state.wake(true);
+        // Nothing comes any more; a closed mailbox is kept for its reason, without what costs descriptors.
+        state.link = None;
+        let notifier = state.notifier.take();
         drop(state);
+        drop(notifier);
         queue.iter().for_each(|message| refuse(message, &death));
     }
 }

@@ -9,6 +9,7 @@ use crate::death::{Cause, Death};
 use crate::id::{ActorId, PortId, ProcId};
 use crate::mailbox::Mailbox;
 use crate::runtime::Runtime;
+use crate::sys::fork::is_forked_child;
 use crate::wire::header::{Destination, Kind, MessageHeader, Sender};
 use crate::wire::{Frame, FrameError, Priority};
 
@@ -130,7 +131,7 @@ impl Answer {
     }
 
     fn refuse(&self) {
-        if self.sent.load(Ordering::Relaxed) {
+        if self.sent.load(Ordering::Relaxed) || is_forked_child() {
             return;
         }
         let Some(runtime) = self.runtime.upgrade() else { return };

@@ -37,8 +37,8 @@ pub struct Replies {
     asked: Vec<Asked>,
     expected: usize,
     fail_fast: bool,
-    /// The link that the only answer will come by.
-    link: Option<Arc<Link>>,
+    /// The link that the only answer will come by, until it is here.
+    link: Mutex<Option<Arc<Link>>>,
     state: Mutex<State>,
 }
 
@@ -66,12 +66,19 @@ impl Replies {
     pub fn new(port: PortId, asked: Vec<Asked>, fail_fast: bool, link: Option<Arc<Link>>) -> Self {
         let answered = vec![false; asked.len()];
         let state = Mutex::new(State { answered, ..State::default() });
-        Self { port: Some(port), expected: asked.len(), asked, fail_fast, link, state }
+        Self { port: Some(port), expected: asked.len(), asked, fail_fast, link: Mutex::new(link), state }
     }
 
     /// For something in this process that is complete when [`Replies::complete`] says so.
     pub fn event(expected: usize) -> Self {
-        Self { port: None, asked: Vec::new(), expected, fail_fast: false, link: None, state: Mutex::default() }
+        Self {
+            port: None,
+            asked: Vec::new(),
+            expected,
+            fail_fast: false,
+            link: Mutex::default(),
+            state: Mutex::default(),
+        }
     }
 
     /// For so many answers of the agent.
@@ -122,7 +129,13 @@ impl Replies {
         state.dead += usize::from(matches!(message.kind, Kind::Dead(_)));
         state.arrived.push(Arc::new(message));
         self.wake(&mut state);
-        state.arrived.len() >= self.expected
+        let last = state.arrived.len() >= self.expected;
+        drop(state);
+        if last {
+            // A future that somebody keeps must not keep a socket open.
+            self.link.lock().take();
+        }
+        last
     }
 
     /// Where in `asked` a rank is: a call to all has them in order, a call to one has one.
@@ -159,7 +172,8 @@ impl Replies {
         }
         let parker = Parker::current()?;
         self.state.lock().waiters.push(Waiter { count, wake: Wake::Thread(parker.clone()) });
-        let outcome = wait_until(&parker, || self.ready(count), self.link.as_ref(), deadline, interrupt);
+        let link = self.link.lock().clone();
+        let outcome = wait_until(&parker, || self.ready(count), link.as_ref(), deadline, interrupt);
         let is_ours = |waiter: &Waiter| matches!(&waiter.wake, Wake::Thread(other) if Arc::ptr_eq(other, &parker));
         self.state.lock().waiters.retain(|waiter| !is_ours(waiter));
         outcome

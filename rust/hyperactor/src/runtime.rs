@@ -200,7 +200,7 @@ impl Runtime {
 
     /// From now on `socket` leads to `peer`.
     pub(crate) fn open_link(self: &Arc<Self>, peer: ProcId, socket: OwnedFd) -> Result<()> {
-        let sink = Arc::new(Data { runtime: Arc::downgrade(self) });
+        let sink = Arc::new(Data { runtime: Arc::downgrade(self), peer });
         let link = Link::open(socket, Reader::default(), sink, &self.reactor)
             .map_err(|error| Error::system("watch a link", error))?;
         Ok(self.peer_entry(peer).0.open(peer, link)?)
@@ -283,7 +283,16 @@ impl Runtime {
                 self.close_port(port);
             }
         }
-        self.process_mailbox().push(Message::notice(death), None);
+        // A process without a process id is one that cannot be reached, not one that died.
+        if death.pid != 0 || !matches!(death.cause, Cause::Lost(_)) {
+            self.process_mailbox().push(Message::notice(death), None);
+        }
+    }
+
+    /// There is no way to a process, which may live: calls to it fail, but nobody is told of a death.
+    fn lose_link(&self, proc: ProcId, reason: &str) {
+        let cause = Cause::Lost(reason.into());
+        self.proc_died(Death { proc, name: String::new(), host: String::new(), pid: 0, cause });
     }
 
     /// The end of this process or of an actor in it.
@@ -400,6 +409,9 @@ impl Runtime {
 /// Its start may queue behind much data on another link; longer than this nothing on one host takes.
 const PENDING_ACTOR_PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long after the end of a link the news of its peer's death may take.
+const CONFIRMATION_PATIENCE: Duration = Duration::from_secs(2);
+
 /// How long a process that ends waits for its peers to take what it sent.
 ///
 /// A peer that reads takes it in microseconds; one that does not read is stopped or dead.
@@ -422,6 +434,7 @@ pub(crate) fn send_control_with(link: &Link, control: &Control, parts: Vec<Bytes
 /// What arrives from other processes.
 struct Data {
     runtime: Weak<Runtime>,
+    peer: ProcId,
 }
 
 impl Sink for Data {
@@ -434,7 +447,18 @@ impl Sink for Data {
         }
     }
 
-    fn ended(&self, _: &Arc<Link>, _: Option<String>) {}
+    /// A hint that the peer is dead. When nobody confirms it, the peer lives and only the link is gone.
+    fn ended(&self, _: &Arc<Link>, error: Option<String>) {
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        let (weak, peer) = (self.runtime.clone(), self.peer);
+        runtime.reactor.after(CONFIRMATION_PATIENCE, move || {
+            if let Some(runtime) = weak.upgrade()
+                && !runtime.is_closed()
+            {
+                runtime.lose_link(peer, &error.unwrap_or_else(|| "its link was closed".into()));
+            }
+        });
+    }
 }
 
 fn is_local_only(kind: &Kind) -> bool {
@@ -451,9 +475,10 @@ impl Sink for WorkerControl {
         let Some(runtime) = self.runtime.upgrade() else { return };
         match frame.decode_header::<Control>() {
             Ok(Control::Link { peer }) => {
-                if let Some(socket) = descriptors.into_iter().next() {
-                    // Without room for a descriptor the link stays awaited; the agent's limits check prevents that.
-                    let _ = runtime.open_link(peer, socket);
+                let opened =
+                    descriptors.into_iter().next().is_some_and(|socket| runtime.open_link(peer, socket).is_ok());
+                if !opened {
+                    runtime.lose_link(peer, "this process has no descriptor left for a link to it (`ulimit -n`)");
                 }
             }
             Ok(Control::Died(death)) => runtime.proc_died(*death),

@@ -390,7 +390,7 @@ impl Agent {
         let request = Request::Launch(Launch {
             launch: self.launches,
             program: program.into(),
-            arguments: arguments.iter().map(ToString::to_string).collect(),
+            arguments: arguments.iter().map(Into::into).collect(),
             environment: environment.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
             directory: directory.into(),
         });

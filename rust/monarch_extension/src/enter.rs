@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use hyperactor::error::Error;
 use hyperactor::park::{Interrupt, Waited};
+use hyperactor::sys::fork::is_forked_child;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 
@@ -41,6 +42,7 @@ where
     T: Send,
     W: FnOnce(Interrupt<'_, PyErr>) -> io::Result<(Waited<PyErr>, T)> + Send,
 {
+    refuse_in_forked_child()?;
     let watches_signals = is_main_thread(py)?;
     let (waited, value) = detached(py, || {
         let mut check = || Python::attach(|py| py.check_signals());
@@ -51,6 +53,11 @@ where
         Waited::Interrupted(error) => Err(error),
         Waited::Ready | Waited::TimedOut => Ok(value),
     }
+}
+
+/// In a forked child nothing of the runtime works: its threads are not there, and its descriptors are closed.
+pub fn refuse_in_forked_child() -> PyResult<()> {
+    if is_forked_child() { Err(to_python(Error::Forked)) } else { Ok(()) }
 }
 
 /// When a wait of `timeout` seconds ends.

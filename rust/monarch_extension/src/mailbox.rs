@@ -29,12 +29,15 @@ impl Mailbox {
         Ok(message.map(Message::from))
     }
 
-    fn drain(&self) -> Vec<Message> {
-        self.inner.drain().into_iter().map(Message::from).collect()
+    fn drain(&self) -> PyResult<Vec<Message>> {
+        enter::refuse_in_forked_child()?;
+        Ok(self.inner.drain().into_iter().map(Message::from).collect())
     }
 
-    fn notify(&self, notifier: &Notifier, token: u64) {
+    fn notify(&self, notifier: &Notifier, token: u64) -> PyResult<()> {
+        enter::refuse_in_forked_child()?;
         self.inner.notify(notifier.inner(), token);
+        Ok(())
     }
 
     #[getter]

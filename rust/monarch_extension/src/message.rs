@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyList};
 
 use crate::death::Death;
+use crate::enter::refuse_in_forked_child;
 use crate::payload;
 
 const CALL: u8 = 0;
@@ -115,6 +116,7 @@ impl Message {
         if self.0.answer.is_none() {
             return Ok(());
         }
+        refuse_in_forked_child()?;
         if status == DEAD {
             self.0.refuse();
             return Ok(());

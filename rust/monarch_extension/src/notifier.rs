@@ -22,6 +22,7 @@ impl Notifier {
 impl Notifier {
     #[new]
     fn new() -> PyResult<Self> {
+        enter::refuse_in_forked_child()?;
         let notifier =
             notifier::Notifier::new().map_err(|error| to_python(Error::system("make a wake-up descriptor", error)))?;
         Ok(Self(Arc::new(notifier)))
@@ -31,8 +32,9 @@ impl Notifier {
         self.0.raw_fd()
     }
 
-    fn drain(&self) -> Vec<u64> {
-        self.0.drain()
+    fn drain(&self) -> PyResult<Vec<u64>> {
+        enter::refuse_in_forked_child()?;
+        Ok(self.0.drain())
     }
 
     #[pyo3(signature = (timeout=None))]
@@ -41,7 +43,9 @@ impl Notifier {
         enter::wait(py, |interrupt| self.0.wait(deadline, interrupt))
     }
 
-    fn push(&self, token: u64) {
+    fn push(&self, token: u64) -> PyResult<()> {
+        enter::refuse_in_forked_child()?;
         self.0.push(token);
+        Ok(())
     }
 }

@@ -65,11 +65,14 @@ impl Replies {
         })
     }
 
-    fn notify(&self, count: usize, notifier: &Notifier, token: u64) {
+    fn notify(&self, count: usize, notifier: &Notifier, token: u64) -> PyResult<()> {
+        enter::refuse_in_forked_child()?;
         self.inner.notify(count, notifier.inner(), token);
+        Ok(())
     }
 
     fn cancel(&self) -> PyResult<()> {
+        enter::refuse_in_forked_child()?;
         match &self.runtime {
             Some(runtime) => targets::cancel(runtime, &self.inner).map_err(to_python),
             None => Ok(()),

@@ -1,5 +1,6 @@
 //! `Runtime`: the runtime of this process, and the keeper's main function.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,10 +88,10 @@ impl Runtime {
         name: String,
         count: u32,
         owner: [u8; 16],
-        program: String,
-        arguments: Vec<String>,
-        environment: Vec<(String, String)>,
-        directory: String,
+        program: OsString,
+        arguments: Vec<OsString>,
+        environment: Vec<(OsString, OsString)>,
+        directory: OsString,
         welcome: &Bound<'_, PyBytes>,
     ) -> PyResult<()> {
         let spawn = SpawnProcs {

@@ -170,6 +170,11 @@ impl<C: Clone> Table<C> {
         self.linked.insert((a.min(b), a.max(b)))
     }
 
+    /// Two processes have no link after all.
+    pub(super) fn forget_link(&mut self, a: ProcId, b: ProcId) {
+        self.linked.remove(&(a.min(b), a.max(b)));
+    }
+
     pub(super) fn await_mesh(&mut self, from: ProcId, to: ProcId) {
         self.awaited.push((from, to));
     }
@@ -284,10 +289,10 @@ mod tests {
             name: format!("mesh {mesh}"),
             count,
             owner: Sender { proc: owner, actor: ActorId([9; 16]) },
-            program: String::new(),
+            program: Default::default(),
             arguments: Vec::new(),
             environment: Vec::new(),
-            directory: String::new(),
+            directory: Default::default(),
             welcome: bytes::Bytes::new(),
         }
     }

@@ -1,5 +1,6 @@
 //! Starting one worker, and saying why that failed.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::sys::process;
 
 /// Start what `request` describes. `mark` is the value of [`MARK_VARIABLE`]. An error is text for a person.
 pub(super) fn launch(request: &Launch, control: Option<&OwnedFd>, mark: &str) -> Result<Pid, String> {
-    let failed = |cause: &str| Err(format!("cannot start `{}`: {cause}", request.program));
+    let failed = |cause: &str| Err(format!("cannot start `{}`: {cause}", request.program.display()));
     let Some(control) = control else {
         return failed("its control socket did not arrive; the keeper may be out of descriptors (`ulimit -n`)");
     };
@@ -29,7 +30,9 @@ pub(super) fn launch(request: &Launch, control: Option<&OwnedFd>, mark: &str) ->
         Err(error) => error,
     };
     match directory_error(&request.directory) {
-        Some(cause) => failed(&format!("cannot enter its directory `{}`: {}", request.directory, text_of(&cause))),
+        Some(cause) => {
+            failed(&format!("cannot enter its directory `{}`: {}", request.directory.display(), text_of(&cause)))
+        }
         None if error.kind() == io::ErrorKind::WouldBlock => {
             failed(&format!("{}; the limit on processes (`ulimit -u`, or the container's) is reached", text_of(&error)))
         }
@@ -38,7 +41,7 @@ pub(super) fn launch(request: &Launch, control: Option<&OwnedFd>, mark: &str) ->
 }
 
 /// A failed start does not tell which of its steps failed, so look at the one that users get wrong.
-fn directory_error(directory: &str) -> Option<io::Error> {
+fn directory_error(directory: &OsStr) -> Option<io::Error> {
     // Looking up "." inside takes the same rights as entering.
     std::fs::metadata(Path::new(directory).join(".")).err()
 }

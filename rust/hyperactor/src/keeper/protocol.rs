@@ -1,5 +1,7 @@
 //! What the agent and its keeper say to each other, as headers of frames on one socket.
 
+use std::ffi::OsString;
+
 use serde::{Deserialize, Serialize};
 
 /// From the agent to its keeper.
@@ -27,13 +29,13 @@ pub struct Launch {
     /// Chosen by the agent, unique for this keeper.
     pub launch: u64,
     /// The program's path.
-    pub program: String,
+    pub program: OsString,
     /// Its arguments, without the program's name.
-    pub arguments: Vec<String>,
+    pub arguments: Vec<OsString>,
     /// Its whole environment.
-    pub environment: Vec<(String, String)>,
+    pub environment: Vec<(OsString, OsString)>,
     /// Its working directory.
-    pub directory: String,
+    pub directory: OsString,
 }
 
 /// From the keeper to its agent.

@@ -129,7 +129,7 @@ impl Keeper {
                 self.report(&event);
             }
             Request::Launch(request) => {
-                let error = format!("cannot start `{}`: the keeper of this host is ending", request.program);
+                let error = format!("cannot start `{}`: the keeper of this host is ending", request.program.display());
                 self.report(&Event::Failed { launch: request.launch, error });
             }
             Request::Signal { launch, signal } => self.workers.signal(launch, signal),

@@ -114,7 +114,7 @@ impl Workers {
     fn mark(&self, request: &Launch) -> String {
         let own = format!("{}.{}", self.token, request.launch);
         match request.environment.iter().find(|(name, _)| name == MARK_VARIABLE) {
-            Some((_, outer)) => format!("{outer}/{own}"),
+            Some((_, outer)) => format!("{}/{own}", outer.display()),
             None => own,
         }
     }
@@ -145,10 +145,10 @@ mod tests {
     fn a_worker_of_a_worker_carries_both_marks() {
         let request = Launch {
             launch: 5,
-            program: String::new(),
+            program: Default::default(),
             arguments: vec![],
             environment: vec![(MARK_VARIABLE.into(), "aa.3".into())],
-            directory: String::new(),
+            directory: Default::default(),
         };
         assert_eq!(Workers::new("bb".into()).mark(&request), "aa.3/bb.5");
     }

@@ -1,5 +1,7 @@
 //! The headers of frames, by kind of link. Positional (postcard): enums only grow at the end.
 
+use std::ffi::OsString;
+
 use serde::{Deserialize, Serialize};
 
 use crate::death::Death;
@@ -123,13 +125,13 @@ pub struct SpawnProcs {
     /// The actor that owns it.
     pub owner: Sender,
     /// The program that each process runs.
-    pub program: String,
+    pub program: OsString,
     /// Its arguments.
-    pub arguments: Vec<String>,
+    pub arguments: Vec<OsString>,
     /// Its whole environment.
-    pub environment: Vec<(String, String)>,
+    pub environment: Vec<(OsString, OsString)>,
     /// Its working directory.
-    pub directory: String,
+    pub directory: OsString,
     /// What each process is given to start with.
     #[serde(skip)]
     pub welcome: bytes::Bytes,
