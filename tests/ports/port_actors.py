@@ -150,6 +150,33 @@ class Server(Actor):
         raise SystemExit(1)
 
 
+class Counter(Actor):
+    @endpoint
+    def count(self, n: int) -> Any:
+        for i in range(n):
+            yield current_rank().rank, i
+
+    @endpoint
+    def fail_after(self, n: int, rank: int) -> Any:
+        yield from range(n)
+        if current_rank().rank == rank:
+            raise KeyError(n)
+
+    @endpoint
+    def wait_between(self, gate: Any) -> Any:
+        yield 1
+        gate.ping.call_one().get(timeout=20)
+        yield 2
+
+
+class AsyncCounter(Actor):
+    @endpoint
+    async def count(self, n: int) -> Any:
+        for i in range(n):
+            yield i
+            await asyncio.sleep(0)
+
+
 class AsyncServer(Actor):
     def __init__(self) -> None:
         self.tasks: list[asyncio.Task[None]] = []

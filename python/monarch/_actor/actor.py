@@ -68,10 +68,10 @@ def is_async_kind(actor_class: type) -> bool:
 
 
 def is_async(function: Any) -> bool:
-    """Whether calling `function` gives a coroutine."""
+    """Whether calling `function` gives a coroutine or an async generator."""
     import inspect
 
-    return inspect.iscoroutinefunction(function)
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def endpoints_of(actor_class: type) -> dict[str, EndpointProperty[..., Any]]:

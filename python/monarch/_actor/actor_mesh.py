@@ -91,7 +91,8 @@ class ActorMesh(MeshTrait):
         root = self._root
         attribute = getattr(root.actor_class, name, None)
         if isinstance(attribute, EndpointProperty):
-            return Endpoint(root, self._view, self._addressed(), name, attribute.signature)
+            signature, generates = attribute.signature, attribute.generates
+            return Endpoint(root, self._view, self._addressed(), name, signature, generates=generates)
         if callable(attribute):
             return NotAnEndpoint(root, self._view, name)
         raise AttributeError(_unknown_endpoint(root, name))

@@ -16,6 +16,8 @@ LOOK_UP = b"look up"
 WATCH = b"watch"  # never answered, so that the actor's end does; the payload identifies it
 UNWATCH = b"unwatch"
 
+STREAM = "stream"
+
 
 def endpoint_descriptor(name: str, extent: Extent) -> bytes:
     return marshal.dumps((name, extent.labels, extent.sizes))
@@ -26,7 +28,13 @@ def method_descriptor(name: str, extent: Extent, takes_port: bool) -> bytes:
     return marshal.dumps((name, extent.labels, extent.sizes, takes_port))
 
 
-def parse_endpoint_descriptor(descriptor: bytes) -> tuple[str, Extent, bool | None]:
-    """Name, extent, and for a plain method whether it takes a response port; None for an endpoint, which knows."""
+def stream_descriptor(name: str, extent: Extent) -> bytes:
+    """Of a generator endpoint whose values go to the port before its arguments."""
+    return marshal.dumps((name, extent.labels, extent.sizes, STREAM))
+
+
+def parse_endpoint_descriptor(descriptor: bytes) -> tuple[str, Extent, bool | str | None]:
+    """Name, extent, and how it is called: None as an endpoint, `STREAM` as a generator endpoint, a boolean as a plain
+    method, by whether it takes a response port."""
     name, labels, sizes, *takes_port = marshal.loads(descriptor)
     return name, Extent(labels, sizes), takes_port[0] if takes_port else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monarch._actor.answers import answer_at, answer_of_one, answers_of_all
 from monarch._actor.context import process, sender
-from monarch._actor.descriptors import endpoint_descriptor
+from monarch._actor.descriptors import endpoint_descriptor, stream_descriptor
 from monarch._actor.future import Future
 from monarch._actor.generics import Generic, ParamSpec, TypeVar
 from monarch._actor.pickling import dumps_arguments
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_GENERATORS = 0x0020 | 0x0200  # inspect.CO_GENERATOR, CO_ASYNC_GENERATOR
 
 
 class EndpointProperty(Generic[P, R]):
@@ -47,6 +49,12 @@ class EndpointProperty(Generic[P, R]):
         if self._signature is None:
             self._signature = Signature.of(self._method, 2 if self._takes_port else 1)
         return self._signature
+
+    @property
+    def generates(self) -> bool:
+        """Whether the method is a generator, whose values are streamed."""
+        code = getattr(self._method, "__code__", None)
+        return code is not None and bool(code.co_flags & _GENERATORS)
 
     if TYPE_CHECKING:
 
@@ -158,7 +166,7 @@ class Endpoint(Generic[P, R]):
     arguments that cannot be pickled an error that names them, both at the call: nothing is sent then.
     """
 
-    __slots__ = ("_descriptor", "_name", "_region", "_signature", "_targets", "extent", "label", "root")
+    __slots__ = ("_descriptor", "_generates", "_name", "_region", "_signature", "_targets", "extent", "label", "root")
 
     def __init__(
         self,
@@ -168,12 +176,14 @@ class Endpoint(Generic[P, R]):
         name: str,
         signature: Checked,
         descriptor: bytes | None = None,
+        generates: bool = False,
     ) -> None:
         self.root = root
         self._region = region
         self._name = name
         self._targets = targets
         self._signature = signature
+        self._generates = generates
         self._descriptor = descriptor or endpoint_descriptor(name, region.extent)
         self.extent: Extent = region.extent
         self.label = f"{root.name}.{name}"
@@ -202,7 +212,15 @@ class Endpoint(Generic[P, R]):
         return Future._of(replies, 1, answer_of_one, self)
 
     def stream(self, *args: P.args, **kwargs: P.kwargs) -> ValueStream[R]:
-        """Send to all; iterate over the answers as they arrive."""
+        """Send to all; iterate over the answers as they arrive.
+
+        Of a generator endpoint: over the values that it yields, see `GeneratedStream`.
+        """
+        if self._generates:
+            from monarch._actor.ports.streaming import GeneratedStream
+
+            generated: Any = GeneratedStream(self, args, kwargs)
+            return generated  # type: ignore[no-any-return]
         payload, buffers = self._pack(args, kwargs)
         return ValueStream(self, payload, buffers)
 
@@ -247,6 +265,12 @@ class Endpoint(Generic[P, R]):
         me = sender()
         replies = self._targets.call(me, self._descriptor, payload, buffers)
         return Future._of(replies, count, decode, self, to_own_mesh=me == self.root.actor)
+
+    def _call_generators(self, payload: bytes, buffers: Any) -> _native.Replies:
+        if self.root.stopped is not None:
+            self.root.raise_stopped(self)
+        descriptor = stream_descriptor(self._name, self.extent)
+        return self._targets.call(sender(), descriptor, payload, buffers, fail_fast=False)
 
     def is_answered_here(self, replies: _native.Replies) -> bool:
         """Whether an answer is missing that only the actor of this mesh in this process can give."""

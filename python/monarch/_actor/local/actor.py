@@ -9,7 +9,7 @@ from monarch._actor import requests
 from monarch._actor.actor import is_async, is_async_kind
 from monarch._actor.causes import Cause
 from monarch._actor.context import Context, Instance, _context
-from monarch._actor.descriptors import LOOK_UP, STOP_AFTER_QUEUE, UNWATCH, WATCH, parse_endpoint_descriptor
+from monarch._actor.descriptors import LOOK_UP, STOP_AFTER_QUEUE, STREAM, UNWATCH, WATCH, parse_endpoint_descriptor
 from monarch._actor.endpoint import EndpointProperty
 from monarch._actor.errors import pack_exception
 from monarch._actor.local.owner import CHILDREN_STOP_S, Owner
@@ -189,18 +189,26 @@ class LocalActor(Owner):
         return handler
 
     def _make_handler(self, descriptor: bytes) -> Handler:
-        name, extent, takes_port = parse_endpoint_descriptor(descriptor)
+        name, extent, how = parse_endpoint_descriptor(descriptor)
         where = type(self.object).__qualname__
         found: Any = getattr(type(self.object), name, None)
         is_endpoint = isinstance(found, EndpointProperty)
-        if is_endpoint != (takes_port is None) or not (is_endpoint or callable(found)):
-            raise AttributeError(f"{where} has no {'endpoint' if takes_port is None else 'plain method'} {name!r} here")
+        as_plain = isinstance(how, bool)
+        if is_endpoint == as_plain or not (is_endpoint or callable(found)):
+            raise AttributeError(f"{where} has no {'plain method' if as_plain else 'endpoint'} {name!r} here")
         method = getattr(self.object, name)
         if is_async(method) and not self._loop.is_async:
             raise TypeError(f"{where}.{name} is async, and its actor has no event loop: mark it with @endpoint")
         concurrent = is_endpoint and found._concurrent
-        by_port = found._takes_port if is_endpoint else bool(takes_port)
-        return Handler(method, f"{self.name}.{name}", extent, is_async(method), concurrent, by_port)
+        by_port = found._takes_port if is_endpoint else bool(how)
+        runs_async = is_async(method)
+        if how == STREAM:
+            from monarch._actor.ports.streaming import sending_values
+
+            method = sending_values(method, runs_async)
+        elif is_endpoint and found.generates:
+            raise TypeError(f"{where}.{name} is a generator: its values come by `.stream(…)` only")
+        return Handler(method, f"{self.name}.{name}", extent, runs_async, concurrent, by_port)
 
     def arguments(self, message: _native.Message, handler: Handler) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """Enter the message's context and unpickle its arguments; None where that failed, which the caller is told."""

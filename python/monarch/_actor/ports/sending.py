@@ -38,12 +38,12 @@ def send(
             targets = _native.Targets(process().runtime, root.procs._root.mesh, [rank], root.actor)
         targets.cast(*message)
     elif selection == "choose":
-        _Forwarding(endpoint, targets.call_at(endpoint._pick(), *message), port).go_on()
+        Forwarding(endpoint, targets.call_at(endpoint._pick(), *message), port).go_on()
     else:
-        _Forwarding(endpoint, targets.call(*message, fail_fast=False), port).go_on()
+        Forwarding(endpoint, targets.call(*message, fail_fast=False), port).go_on()
 
 
-class _Forwarding:
+class Forwarding:
     """Sends answers on to a port as they arrive."""
 
     def __init__(self, endpoint: Endpoint[..., Any], replies: _native.Replies, port: Port[Any]) -> None:
@@ -60,7 +60,15 @@ class _Forwarding:
     def _arrived(self) -> None:
         replies = self._replies
         for index in range(self._done, replies.arrived):
-            self._port._forward(self._endpoint, replies.message(index))
+            self.forward(replies.message(index))
             self._done = index + 1
         if self._done < replies.expected:
             self.go_on()
+        else:
+            self.finish()
+
+    def forward(self, message: _native.Message) -> None:
+        self._port._forward(self._endpoint, message)
+
+    def finish(self) -> None:
+        """The last answer has been sent on."""
