@@ -142,7 +142,7 @@ def _process(death: Death, processes: Region) -> str:
 def _summary(exception: BaseException) -> str:
     try:
         text = str(exception)
-    except Exception:
+    except BaseException:
         text = ""
     name = type(exception).__qualname__
     return f"{name}: {text}" if text else name

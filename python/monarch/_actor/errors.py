@@ -96,7 +96,7 @@ def remote_error(message: str, exception: BaseException, formatted: str) -> Acto
         _copy_attributes(exception, error)
         ActorError.__init__(error, exception, message, formatted)
         return error
-    except Exception:  # a type that insists on its own constructor, or whose attributes can't be set
+    except BaseException:  # a type that insists on its own constructor, or whose attributes can't be set
         return ActorError(exception, message, formatted)
 
 
@@ -119,7 +119,7 @@ def _make_error_class(cls: type[BaseException]) -> type[ActorError]:
     try:
         namespace = {"__module__": ActorError.__module__, "__qualname__": f"ActorError[{cls.__qualname__}]"}
         return type("ActorError", (ActorError, cls), namespace)
-    except Exception:  # the layouts do not go together, or the class refuses to be derived from
+    except BaseException:  # the layouts do not go together, or the class refuses to be derived from
         return ActorError
 
 
@@ -162,12 +162,12 @@ def pack_exception(exception: BaseException, bare: bool = False) -> tuple[bytes,
     """
     from .pickling import dumps, loads
 
-    summary = _type_name(type(exception)), _text(exception), "" if bare else format_exception(exception)
+    summary = _type_name(type(exception)), text_of(exception), "" if bare else format_exception(exception)
     try:
         payload, buffers = dumps(exception)
         if isinstance(loads(payload, buffers), BaseException):
             return dumps((*summary, payload))[0], buffers
-    except Exception:
+    except BaseException:  # also a `SystemExit`: who waits has to be answered, whatever the exception's own code does
         pass  # told by the summary
     return dumps((*summary, b""))[0], []
 
@@ -181,7 +181,7 @@ def unpack_exception(payload: Buffer, buffers: Iterable[Buffer] = ()) -> tuple[B
         exception = loads(pickled, buffers)
         if isinstance(exception, BaseException):
             return exception, formatted
-    except Exception:
+    except BaseException:
         pass  # an import that is missing here, say
     return RemoteException(type_name, text, formatted), formatted
 
@@ -194,8 +194,10 @@ def format_exception(exception: BaseException) -> str:
         summary = traceback.TracebackException.from_exception(exception)
         _drop_own_frames(summary, set())
         return "".join(summary.format())
-    except Exception as error:
-        return f"{_type_name(type(exception))}: {_text(exception)}\n(its traceback can't be shown: {_text(error)})\n"
+    except BaseException as error:
+        return (
+            f"{_type_name(type(exception))}: {text_of(exception)}\n(its traceback can't be shown: {text_of(error)})\n"
+        )
 
 
 def _drop_own_frames(summary: TracebackException, seen: set[int]) -> None:
@@ -213,8 +215,9 @@ def _type_name(cls: type) -> str:
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _text(exception: BaseException) -> str:
+def text_of(exception: BaseException) -> str:
+    """Its `str`, or that it has none. Never raises."""
     try:
         return str(exception)
-    except Exception:
+    except BaseException:
         return "(its text can't be shown)"

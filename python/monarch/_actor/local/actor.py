@@ -11,7 +11,7 @@ from monarch._actor.causes import Cause
 from monarch._actor.context import Context, Instance, _context
 from monarch._actor.descriptors import LOOK_UP, STOP_AFTER_QUEUE, STREAM, UNWATCH, WATCH, parse_endpoint_descriptor
 from monarch._actor.endpoint import EndpointProperty
-from monarch._actor.errors import pack_exception
+from monarch._actor.errors import pack_exception, text_of
 from monarch._actor.local.owner import CHILDREN_STOP_S, Owner
 from monarch._actor.pickling import dumps, loads_arguments
 from monarch._actor.shape import Point
@@ -110,24 +110,23 @@ class LocalActor(Owner):
         self.mailbox.close("actor", cause.reason, cause.detail())
 
     def _run(self) -> None:
+        cleanup_error: Exception | None = None
         try:
-            self._live()
-        except Interrupted:
-            self.end(None)  # came between two steps of the loop, after this was told to end
-        except BaseException as error:
-            self.fail(Cause.raised("exception", "failed: its loop", error))
-            self.end(None)
+            cleanup_error = self._live()
+        except BaseException as error:  # such as that the system has no descriptors left for an event loop
+            self.broke(error)
+        self.end(cleanup_error)
 
-    def _live(self) -> None:
-        request, self._request = self._request, None
+    def _live(self) -> Exception | None:
+        """From the constructor to the clean-up, whose error this returns."""
+        request = self._request
         assert request is not None, "an actor starts once"
         _context.set(Context(self.instance, self.rank.rank, self.rank.extent, may_block=True))
         try:
             (actor_class, *args), kwargs = loads_arguments(request.payload, request.buffers)
-        except Exception as error:
+        except BaseException as error:
             self._fail_to_start(request, "was not made: unpickling its class and arguments", error)
-            self.end(None)
-            return
+            return None
         self.instance.class_name = f"{actor_class.__module__}.{actor_class.__qualname__}"
         if is_async_kind(actor_class):
             from monarch._actor.local.async_loop import AsyncLoop
@@ -138,7 +137,7 @@ class LocalActor(Owner):
 
             loop = SyncLoop(self)
         self._loop = loop
-        loop.run(lambda: self._construct(request, actor_class, args, kwargs))
+        return loop.run(lambda: self._construct(request, actor_class, args, kwargs))  # type: ignore[no-any-return]
 
     def _construct(self, request: _native.Message, actor_class: type, args: list[Any], kwargs: dict[str, Any]) -> bool:
         self.busy = True
@@ -149,12 +148,21 @@ class LocalActor(Owner):
             return False
         finally:
             self.busy = False
+        self._request = None
         request.reply(_native.STATUS_VALUE, NOTHING)
         return True
 
     def _fail_to_start(self, request: _native.Message, what: str, error: BaseException) -> None:
+        self._request = None
         self.fail(Cause.raised("init", what, error))
         request.reply(_native.STATUS_ERROR, *pack_exception(error))
+
+    def broke(self, error: BaseException) -> None:
+        """What runs this actor raised, outside of what it serves."""
+        if self._request is not None:
+            self._fail_to_start(self._request, "was not made: its loop", error)
+        elif not isinstance(error, Interrupted):  # that one comes after this was told to end
+            self.fail(Cause.raised("exception", "failed: its loop", error))
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
@@ -182,7 +190,7 @@ class LocalActor(Owner):
             return None
         try:
             handler = self._make_handler(message.descriptor)
-        except Exception as error:
+        except BaseException as error:
             message.reply(_native.STATUS_ERROR, *pack_exception(error))
             return None
         self._handlers[message.descriptor] = handler
@@ -216,7 +224,7 @@ class LocalActor(Owner):
         try:
             arguments = loads_arguments(message.payload, message.buffers)
             return self._with_port(message, handler, arguments) if handler.takes_port else arguments
-        except Exception as error:
+        except BaseException as error:  # none of them is the actor's own
             self.answer_error(message, handler, error)
             return None
 
@@ -251,8 +259,8 @@ class LocalActor(Owner):
             return
         try:
             payload, buffers = dumps(value)
-        except Exception as error:
-            unpicklable = TypeError(f"the result of {handler.label} cannot be pickled: {error}")
+        except BaseException as error:
+            unpicklable = TypeError(f"the result of {handler.label} cannot be pickled: {text_of(error)}")
             unpicklable.__cause__ = error
             message.reply(_native.STATUS_ERROR, *pack_exception(unpicklable))
         else:

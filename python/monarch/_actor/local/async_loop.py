@@ -6,6 +6,7 @@ Concurrent endpoints, `__supervise__` and what the actor's own code starts run b
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from threading import get_ident
 
 from monarch import _native
@@ -54,21 +55,37 @@ class AsyncLoop:
             return False
         return blocking or (self._serving is not None and asyncio.current_task() is self._dispatcher)
 
-    def run(self, construct: Callable[[], bool]) -> None:
-        error: Exception | None = None
+    def run(self, construct: Callable[[], bool]) -> Exception | None:
+        """Until the clean-up is done, whose error this returns."""
+        loop = asyncio.new_event_loop()
         try:
-            error = asyncio.run(self._live(construct))
+            asyncio.set_event_loop(loop)
+            return self._run_through(loop, loop.create_task(self._live(construct)))
         finally:
-            self._actor.end(error)
+            _close(loop)
+
+    def _run_through(self, loop: asyncio.AbstractEventLoop, life: asyncio.Task[Exception | None]) -> Exception | None:
+        """A `SystemExit` of some task or callback comes out of the loop: then the actor fails, and goes on to its end."""
+        while True:
+            try:
+                return loop.run_until_complete(life)
+            except BaseException as error:
+                if life.done():
+                    raise
+                self._actor.broke(error)
 
     async def _live(self, construct: Callable[[], bool]) -> Exception | None:
         actor = self._actor
         loop = asyncio.get_running_loop()
         self._dispatcher = asyncio.current_task()
         if construct():
-            loop.add_reader(self._notifier.fileno(), self._look)
-            actor.mailbox.notify(self._notifier, 0)
-            await self._serve()
+            try:
+                loop.add_reader(self._notifier.fileno(), self._look)
+                actor.mailbox.notify(self._notifier, 0)
+                await self._serve()
+            except BaseException as error:  # also a cancellation, which an endpoint asked for and then returned
+                actor.broke(error)
+                _forget_cancellation()
         tasks = [*self._concurrent.values(), *([self._supervisor] if self._supervisor else [])]
         for task in tasks:
             task.cancel()
@@ -206,6 +223,16 @@ class AsyncLoop:
 async def _call_hook(hook: Callable[..., Any], argument: object) -> Any:
     value = _without_loop(lambda: hook(argument)) if not asyncio.iscoroutinefunction(hook) else hook(argument)
     return await value if asyncio.iscoroutine(value) else value
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """As `asyncio.run` does. The actor is over by now: what is cancelled here may raise anything, and nobody cares."""
+    with suppress(BaseException):
+        asyncio.runners._cancel_all_tasks(loop)  # type: ignore[attr-defined]
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    asyncio.set_event_loop(None)
+    loop.close()
 
 
 def _without_loop(body: Callable[[], Any]) -> Any:

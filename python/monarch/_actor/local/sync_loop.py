@@ -39,12 +39,16 @@ class SyncLoop:
     def keeps_own_messages_waiting(self, blocking: bool) -> bool:
         return get_ident() == self._thread
 
-    def run(self, construct: Callable[[], bool]) -> None:
+    def run(self, construct: Callable[[], bool]) -> Exception | None:
+        """Until the clean-up is done, whose error this returns."""
         actor = self._actor
         if construct():
-            self._serve()
+            try:
+                self._serve()
+            except BaseException as error:
+                actor.broke(error)
         actor.wait_for_children()
-        actor.end(self._clean_up())
+        return self._clean_up()
 
     def _serve(self) -> None:
         actor, inbox = self._actor, self._inbox

@@ -1,0 +1,221 @@
+"""What programs should not do, and some do: it costs them an error, never an answer or the end of what others use."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import eventually
+from monarch.actor import Actor, ActorError, MeshFailure, ProcMesh, SupervisionError, endpoint
+from sample_actors import Async, Echo
+
+Faults = list[MeshFailure]
+RunProgram = Callable[..., "subprocess.CompletedProcess[str]"]
+
+WITHIN_S = 20.0
+
+
+def leave() -> None:
+    raise SystemExit(3)
+
+
+class LeavesWherePickled:
+    """Its pickling raises `SystemExit`, from the second time on: the first is at the caller."""
+
+    def __init__(self, times: int = 0) -> None:
+        self.times = times
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.times == 0:
+            leave()
+        return LeavesWherePickled, (self.times - 1,)
+
+
+class LeavesWhereUnpickled:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return leave, ()
+
+
+class ErrorThatLeavesWherePickled(Exception):
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise SystemExit(3)
+
+
+class ErrorThatLeavesWhereShown(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+class ErrorThatLeavesWhereUnpickled(Exception):
+    def __reduce__(self) -> tuple[Any, ...]:
+        return leave, ()
+
+
+class Odd(Actor):
+    """Answers with, and raises, what does harm to who handles it."""
+
+    @endpoint
+    def result(self) -> object:
+        return LeavesWherePickled()
+
+    @endpoint
+    def raises(self, cls: type[Exception]) -> None:
+        raise cls("on purpose")
+
+    @endpoint
+    def hello(self, *ignored: object) -> str:
+        return "hello"
+
+
+class AsyncOdd(Actor):
+    def __init__(self, path: str = os.devnull) -> None:
+        self.path = path
+
+    @endpoint
+    async def result(self) -> object:
+        return LeavesWherePickled()
+
+    @endpoint
+    async def raises(self, cls: type[Exception]) -> None:
+        raise cls("on purpose")
+
+    @endpoint
+    async def hello(self, *ignored: object) -> str:
+        return "hello"
+
+    @endpoint
+    async def leave_in_task_and_wait(self) -> None:
+        self.task = asyncio.create_task(leave_in_task())
+        await asyncio.Event().wait()
+
+    @endpoint
+    async def leave_in_callback(self) -> None:
+        asyncio.get_running_loop().call_soon(leave)
+
+    @endpoint
+    async def cancel_what_serves(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    def __cleanup__(self, exc: Exception | None) -> None:
+        with open(self.path, "a") as file:
+            file.write(f"{exc}\n")
+
+
+async def leave_in_task() -> None:
+    leave()
+
+
+@pytest.mark.parametrize("kind", [Odd, AsyncOdd])
+def test_a_result_whose_pickling_exits_is_an_error_and_the_actor_lives(one: ProcMesh, kind: type[Any]) -> None:
+    odd = one.spawn("odd", kind)
+    with pytest.raises(TypeError, match=r"the result of odd\.result cannot be pickled: 3"):
+        odd.result.call_one().get(timeout=WITHIN_S)
+    assert odd.hello.call_one().get(timeout=WITHIN_S) == "hello"
+
+
+@pytest.mark.parametrize("kind", [Odd, AsyncOdd])
+@pytest.mark.parametrize(
+    "error", [ErrorThatLeavesWherePickled, ErrorThatLeavesWhereShown, ErrorThatLeavesWhereUnpickled]
+)
+def test_an_exception_that_exits_where_it_is_handled_reaches_the_caller(
+    one: ProcMesh, kind: type[Any], error: type[Exception]
+) -> None:
+    odd = one.spawn("odd", kind)
+    with pytest.raises(ActorError, match=error.__name__):
+        odd.raises.call_one(error).get(timeout=WITHIN_S)
+    assert odd.hello.call_one().get(timeout=WITHIN_S) == "hello"
+
+
+@pytest.mark.parametrize("kind", [Odd, AsyncOdd])
+def test_an_argument_whose_unpickling_exits_is_an_error_and_the_actor_lives(one: ProcMesh, kind: type[Any]) -> None:
+    odd = one.spawn("odd", kind)
+    with pytest.raises(ActorError, match="SystemExit"):
+        odd.hello.call_one(LeavesWhereUnpickled()).get(timeout=WITHIN_S)
+    assert odd.hello.call_one().get(timeout=WITHIN_S) == "hello"
+
+
+def test_a_constructor_argument_whose_unpickling_exits_is_why_there_is_no_actor(one: ProcMesh, faults: Faults) -> None:
+    odd = one.spawn("odd", AsyncOdd, LeavesWhereUnpickled())
+    with pytest.raises(ActorError, match="SystemExit"):
+        odd.initialized.get(timeout=WITHIN_S)
+    eventually(lambda: faults, "the program is told")
+
+
+@pytest.mark.parametrize("how", ["leave_in_task_and_wait", "leave_in_callback", "cancel_what_serves"])
+def test_what_breaks_an_event_loop_fails_its_actor(one: ProcMesh, faults: Faults, tmp_path: Path, how: str) -> None:
+    path = tmp_path / "cleanup"
+    odd = one.spawn("odd", AsyncOdd, str(path))
+    first = getattr(odd, how).call_one()
+    if how == "leave_in_task_and_wait":
+        with pytest.raises(SupervisionError, match="its loop raised"):
+            first.get(timeout=WITHIN_S)
+    with pytest.raises(SupervisionError, match="its loop raised"):
+        while True:
+            odd.hello.call_one().get(timeout=WITHIN_S)
+    eventually(lambda: faults, "the program is told")
+    eventually(lambda: path.exists() and path.read_text().count("\n") == 1, "the clean-up ran")
+    odd.stop().get(timeout=WITHIN_S)
+
+
+class Descriptors(Actor):
+    """Uses up what its process may open, until it is told to give it back."""
+
+    @endpoint
+    def take_all(self, taken: str, give_back: str) -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        descriptors = []
+        with suppress(OSError):
+            while True:
+                descriptors.append(os.open(os.devnull, os.O_RDONLY))
+        os.mkdir(taken)
+        while not os.path.exists(give_back):
+            time.sleep(0.002)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def test_an_actor_that_can_get_no_event_loop_says_so(
+    spawn_procs: Callable[..., ProcMesh], faults: Faults, tmp_path: Path
+) -> None:
+    taken, give_back = tmp_path / "taken", tmp_path / "give_back"
+    procs = spawn_procs()
+    procs.spawn("imports", Async).echo.call_one(1).get(timeout=WITHIN_S)
+    descriptors = procs.spawn("descriptors", Descriptors)
+    given_back = descriptors.take_all.call_one(str(taken), str(give_back))
+    eventually(taken.exists, "no descriptor is left")
+    late = procs.spawn("late", Async)
+    with pytest.raises(ActorError, match="Too many open files"):
+        late.initialized.get(timeout=WITHIN_S)
+    with pytest.raises(SupervisionError, match="Too many open files"):
+        late.echo.call_one(1).get(timeout=WITHIN_S)
+    give_back.touch()
+    given_back.get(timeout=WITHIN_S)
+    assert procs.spawn("later", Async).echo.call_one(1).get(timeout=WITHIN_S) == 1
+    eventually(lambda: faults, "the program is told")
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+def test_a_callback_that_raises_does_not_keep_others_from_running(
+    one: ProcMesh, error: type[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    echo = one.spawn("echo", Echo)
+    gone_on = threading.Event()
+
+    def fail(_: object) -> None:
+        raise error("from a callback")
+
+    echo.echo.call_one(1).add_done_callback(fail)
+    echo.echo.call_one(2).add_done_callback(lambda _: gone_on.set())
+    assert gone_on.wait(WITHIN_S)
+    assert "from a callback" in capsys.readouterr().err
