@@ -96,12 +96,16 @@ class CallbackThread:
 
 
 def _guarded(callback: Callable[[], object]) -> None:
-    try:
-        callback()
-    except Exception:
-        import sys
+    """Whatever a callback raises is reported and ends nothing: the callbacks of others wait for this thread."""
+    import sys
 
-        sys.excepthook(*sys.exc_info())
+    try:
+        try:
+            callback()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+    except BaseException:  # the program's own hook
+        sys.__excepthook__(*sys.exc_info())
 
 
 def call_on_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[T], object], argument: T) -> None:
