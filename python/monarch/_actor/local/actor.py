@@ -92,7 +92,7 @@ class LocalActor(Owner):
         self._watches: dict[bytes, _native.Message] = {}  # whoever sent them is answered by the end of this actor
         self._ports: WeakSet[ResponsePort[Any]] | None = None  # what its calls may still be answered by
         self._stop_requests: list[_native.Message] = []
-        self._successor: Callable[[], None] | None = None
+        self._successors: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._loop: Any = None
         self._interrupter: threading.Timer | None = None
@@ -360,11 +360,14 @@ class LocalActor(Owner):
                 self._interrupter.start()
 
     def be_succeeded(self, make: Callable[[], None]) -> None:
-        """End, and then make the actor that takes this one's place; at once where this one has ended."""
+        """End, and then call `make` for the actor that takes this one's place; at once where this one has ended.
+
+        Of several, each is called, in order: the later ones find the actor of the one before in this place.
+        """
         with self._lock:
             ended = self.ended.is_set()
             if not ended:
-                self._successor = make
+                self._successors.append(make)
         if ended:
             make()
         else:
@@ -398,15 +401,15 @@ class LocalActor(Owner):
         if self._interrupter is not None:
             self._interrupter.cancel()
         with self._lock:
+            self.process.actors.pop(self.actor, None)
             self.ended.set()
             requests_, self._stop_requests = self._stop_requests, []
-            successor = self._successor
-        self.process.actors.pop(self.actor, None)
+            successors, self._successors = self._successors, []
         self._watches.clear()
         for port in list(self._ports or ()):
             port.abandon()
-        if successor is not None:
-            successor()
+        for make in successors:
+            make()
         for request in requests_:
             if cleanup_error is not None:
                 request.reply(_native.STATUS_ERROR, *pack_exception(cleanup_error))
