@@ -65,7 +65,7 @@ class AsyncLoop:
             _close(loop)
 
     def _run_through(self, loop: asyncio.AbstractEventLoop, life: asyncio.Task[Exception | None]) -> Exception | None:
-        """A `SystemExit` of some task or callback comes out of the loop: then the actor fails, and goes on to its end."""
+        """A `SystemExit` of some task or callback comes out of the loop: the actor fails, and goes on to its end."""
         while True:
             try:
                 return loop.run_until_complete(life)

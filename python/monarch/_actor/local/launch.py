@@ -29,6 +29,18 @@ def program() -> str:
     return sys.executable
 
 
+def directory() -> str:
+    """Where workers start: where this process is. Raises `FileNotFoundError` where that directory was removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            error.errno,
+            "cannot start processes: the working directory of this process, in which they would start, was removed; "
+            "change to one that exists first, as by os.chdir('/')",
+        ) from None
+
+
 def package_parent() -> str:
     """The directory that this package is imported from."""
     return os.path.dirname(os.path.dirname(os.path.abspath(_native.__file__ or __file__)))

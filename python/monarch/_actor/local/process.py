@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from threading import get_ident
 
@@ -53,6 +54,7 @@ class Process:
         self.root: Owner | None = None  # the program itself, in a client
         self.root_context: Context | None = None
         self.actors: dict[bytes, LocalActor] = {}
+        self._places = threading.Lock()  # held while an actor takes the place of one that ended
         self.bootstrap_error: BaseException | None = None
         self.unhandled: MeshFailure | None = None  # in a notebook: to be raised at the next wait
         self.ending = False
@@ -85,6 +87,7 @@ class Process:
         """Start a process for each point of `extent`; they belong to the actor that runs here."""
         from monarch._actor.proc_mesh import ProcMesh, ProcMeshRoot
 
+        directory = launch.directory()
         owner = context().actor_instance._owner
         root = ProcMeshRoot(_native.new_id(), name, extent.region, host)
         procs = ProcMesh(root, root.region, owned=True)
@@ -97,7 +100,7 @@ class Process:
             launch.program(),
             launch.ARGUMENTS,
             launch.environment(),
-            os.getcwd(),
+            directory,
             welcome,
         )
         owner.proc_meshes[root.mesh] = root
@@ -238,18 +241,18 @@ class Process:
         positions: tuple[int, ...],
         only_ended: bool,
     ) -> None:
-        before = self.actors.get(actor)
-        if before is not None and only_ended and not before.over:
-            message.reply(_native.STATUS_VALUE, DONE)
-            return
+        def make_in_its_place() -> None:
+            # Also called on the thread of an actor that has just ended, beside the server's.
+            with self._places:
+                before = self.actors.get(actor)
+                if before is None:
+                    self._make(message, positions[message.rank], actor, name, procs, creator, owner)
+            if before is not None and only_ended and not before.over:
+                message.reply(_native.STATUS_VALUE, DONE)
+            elif before is not None:
+                before.be_succeeded(make_in_its_place)
 
-        def make() -> None:
-            self._make(message, positions[message.rank], actor, name, procs, creator, owner)
-
-        if before is None:
-            make()
-        else:
-            before.be_succeeded(make)
+        make_in_its_place()
 
     def _make(
         self,
