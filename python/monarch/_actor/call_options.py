@@ -181,8 +181,8 @@ class _Call:
         replies = self._promise.replies
         assert replies is not None, "the timer starts after the first attempt"
         waited: Future[Any] = Future._of(replies, self._count, answer_of_one, self._endpoint, quiet=True)
-        if self._promise.fail(TimeoutError(waited._describe_timeout(timeout))):
-            replies.cancel()
+        # Withdrawn first: who has met the timeout may rely on it that the call does not begin any more.
+        self._promise.fail(TimeoutError(waited._describe_timeout(timeout)), before=replies.cancel)
 
     def _withdraw(self) -> None:
         if self._timer is not None:

@@ -42,20 +42,22 @@ class Promise(Generic[R]):
         """Whether there is an outcome, or nobody wants one any more."""
         return self._signal.ready(1)
 
-    def settle(self, outcome: Callable[[], R]) -> bool:
-        """Complete the future; False where that has happened already."""
+    def settle(self, outcome: Callable[[], R], before: Callable[[], object] | None = None) -> bool:
+        """Complete the future; False where that has happened already. `before` is done when somebody sees it."""
         with self._lock:
             if self.settled:
                 return False
             self.outcome = outcome
+            if before is not None:
+                before()
             self._signal.complete()
             return True
 
-    def fail(self, error: Exception) -> bool:
+    def fail(self, error: Exception, before: Callable[[], object] | None = None) -> bool:
         def outcome() -> R:
             raise error
 
-        return self.settle(outcome)
+        return self.settle(outcome, before)
 
     # --- what a future wants of its `Replies` -------------------------------------------------------------------------
 
