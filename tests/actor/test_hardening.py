@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import eventually
+from conftest import assert_gone, eventually, marked_environment, marked_processes
 from monarch.actor import Actor, ActorError, MeshFailure, ProcMesh, SupervisionError, endpoint
 from sample_actors import Async, Echo
 
@@ -219,3 +221,97 @@ def test_a_callback_that_raises_does_not_keep_others_from_running(
     echo.echo.call_one(2).add_done_callback(lambda _: gone_on.set())
     assert gone_on.wait(WITHIN_S)
     assert "from a callback" in capsys.readouterr().err
+
+
+class Slow(Actor):
+    """Notes when its constructor begins, which ends once a file exists."""
+
+    def __init__(self, begun: str, go_on: str) -> None:
+        with open(begun, "a") as file:
+            file.write("begun\n")
+        while not os.path.exists(go_on):
+            time.sleep(0.002)
+        self.calls = 0
+
+    @endpoint
+    def count(self) -> int:
+        self.calls += 1
+        return self.calls
+
+
+def test_respawns_that_overlap_are_all_answered_and_leave_one_actor(one: ProcMesh, tmp_path: Path) -> None:
+    begun, go_on = tmp_path / "begun", tmp_path / "go_on"
+    go_on.touch()
+    slow = one.spawn("slow", Slow, str(begun), str(go_on))
+    assert slow.count.call_one().get(timeout=WITHIN_S) == 1
+    go_on.unlink()
+    first = slow.respawn([0])
+    eventually(lambda: begun.read_text().count("\n") == 2, "the first respawn is in its constructor")
+    others = [slow.respawn([0]) for _ in range(3)]
+    go_on.touch()
+    for respawned in (first, *others):
+        assert respawned.get(timeout=WITHIN_S) is None
+    assert begun.read_text().count("\n") == 5
+    assert slow.count.call_one().get(timeout=WITHIN_S) == 1
+
+
+def test_a_removed_working_directory_is_why_no_process_starts(run_program: RunProgram, tmp_path: Path) -> None:
+    code = """
+import os
+from monarch.actor import this_host
+os.mkdir("gone"), os.chdir("gone"), os.rmdir("../gone")
+try:
+    this_host().spawn_procs()
+except FileNotFoundError as error:
+    print(error)
+os.chdir("/")
+this_host().spawn_procs().initialized.get()
+"""
+    done = run_program("-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "was removed; change to one that exists first" in done.stdout
+
+
+SLEEPER = """
+import os, signal, sys, threading, time
+from monarch.actor import Actor, endpoint, this_host
+
+class Sleeper(Actor):
+    @endpoint
+    def sleep(self, path=os.devnull):
+        open(path, "w").close()
+        time.sleep(600)
+    @endpoint
+    def fail(self):
+        raise ValueError("nobody handles this")
+    def __cleanup__(self, exc):
+        open("cleaning", "w").close()
+        time.sleep(600)
+"""
+
+
+def test_one_more_ctrl_c_hurries_the_end_of_a_program_and_prints_nothing(tmp_path: Path) -> None:
+    environment, mark = marked_environment()
+    code = f"{SLEEPER}\nthis_host().spawn_procs().spawn('s', Sleeper).initialized.get()"
+    program = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    with program:
+        eventually((tmp_path / "cleaning").exists, "the program is at its end")
+        program.send_signal(signal.SIGINT)
+        begun = time.monotonic()
+        _, errors = program.communicate(timeout=WITHIN_S)
+        assert time.monotonic() - begun < 1.5  # `__cleanup__` would have had 3 s
+    assert errors == ""
+    assert_gone(lambda: marked_processes(mark), "after the second Ctrl-C")
+
+
+def test_a_daemon_thread_that_waits_at_the_end_of_the_program_is_not_heard_of(run_program: RunProgram) -> None:
+    code = f"""{SLEEPER}
+sleeper = this_host().spawn_procs().spawn('s', Sleeper)
+threading.Thread(target=lambda: sleeper.sleep.call_one("begun").get(), daemon=True).start()
+while not os.path.exists("begun"):
+    time.sleep(0.01)
+"""
+    done = run_program("-c", code)
+    assert (done.returncode, done.stderr) == (0, "")

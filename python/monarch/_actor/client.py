@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 import threading
+import time
 
 from monarch import _native
 from monarch._actor import context
 from monarch._actor.context import Context, Instance, _context
+from monarch._actor.errors import SupervisionError
 from monarch._actor.host_mesh import HostMesh
 from monarch._actor.local import fatal
 from monarch._actor.local.launch import package_parent
@@ -61,5 +64,32 @@ def _shut_down(process: Process) -> None:
     """End everything that this program started, in bounded time and without a word."""
     if os.getpid() != process.pid:
         return  # a fork of the program: nothing here is its own
-    process.end_actors("the program ended")
-    process.runtime.shutdown(EXIT_S)
+    _silence_daemon_threads()
+    try:
+        process.end_actors("the program ended")
+        _end_processes(process)
+        process.runtime.shutdown(EXIT_S)
+    except KeyboardInterrupt:  # one more Ctrl-C: the user won't wait
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        process.runtime.shutdown(0.0)
+
+
+def _end_processes(process: Process) -> None:
+    """End the program's own processes, and with them what they own. Ctrl-C is answered, unlike in the shutdown."""
+    assert process.root is not None, "a client has a root"
+    meshes = list(process.root.proc_meshes)
+    stops = [process.runtime.stop_procs(mesh, "the program ended", EXIT_S) for mesh in meshes]
+    deadline = time.monotonic() + EXIT_S
+    for stop in stops:
+        stop.wait(1, max(0.0, deadline - time.monotonic()))
+
+
+def _silence_daemon_threads() -> None:
+    """A daemon thread that waits for an actor meets its end here, as it would meet the interpreter's: unheard."""
+    before = threading.excepthook
+
+    def hook(args: threading.ExceptHookArgs) -> None:
+        if not (issubclass(args.exc_type, SupervisionError) and args.thread is not None and args.thread.daemon):
+            before(args)
+
+    threading.excepthook = hook
