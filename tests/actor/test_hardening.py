@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import pty
 import resource
 import signal
 import subprocess
@@ -315,3 +317,75 @@ while not os.path.exists("begun"):
 """
     done = run_program("-c", code)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+FAIL_FROM_THREAD = f"""{SLEEPER}
+def fail():
+    failing = this_host().spawn_procs().spawn("failing", Sleeper)
+    failing.initialized.get()
+    blocked.wait()
+    failing.fail.broadcast()
+
+blocked = threading.Event()
+threading.Thread(target=fail, daemon=True).start()
+begun = time.monotonic()
+"""
+
+
+def test_a_failure_ends_a_program_whose_client_was_started_in_another_thread(run_program: RunProgram) -> None:
+    code = f"""{FAIL_FROM_THREAD.replace("time.sleep(600)", "pass")}
+try:
+    blocked.set()
+    time.sleep(600)
+finally:
+    print("blocked for", time.monotonic() - begun)
+"""
+    done = run_program("-c", code, timeout=60)
+    assert done.returncode == 1, done.stderr
+    assert "ValueError: nobody handles this" in done.stderr
+    assert "KeyboardInterrupt" not in done.stderr
+    assert float(done.stdout.removeprefix("blocked for")) < 9.0  # the process is ended after 10 s in any case
+
+
+@pytest.mark.parametrize("at_prompt", [True, False])
+def test_the_interactive_interpreter_lives_on_after_a_failure(at_prompt: bool) -> None:
+    environment, mark = marked_environment()
+    ours, theirs = pty.openpty()
+    interpreter = subprocess.Popen(
+        [sys.executable, "-q"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**environment, "TERM": "dumb"},
+        cwd=Path(__file__).parent,
+    )
+    os.close(theirs)
+    output = b""
+
+    def read_until(text: str) -> None:
+        nonlocal output
+        while text.encode() not in output:
+            output += os.read(ours, 4096)
+
+    with interpreter, contextlib.ExitStack() as killed:
+        killed.callback(interpreter.kill)
+        for line in [
+            "import time",
+            "from monarch.actor import this_host",
+            "from sample_actors import BadStart",
+            "failing = this_host().spawn_procs().spawn('failing', BadStart, ValueError('nobody ' + 'handles this'))"
+            + ("" if at_prompt else "; time.sleep(600)"),
+        ]:
+            os.write(ours, f"{line}\n".encode())
+        read_until("failures that it handles")  # the last of what is printed
+        if not at_prompt:
+            read_until("interrupted by a failure that nobody handled")
+        os.write(ours, b"print(6 * 7, 'lives')\n")
+        read_until("42 lives")
+        os.write(ours, b"exit()\n")
+        with suppress(OSError):  # the other end is closed
+            while True:
+                output += os.read(ours, 4096)
+        assert interpreter.wait(timeout=WITHIN_S) == 0
+    os.close(ours)
+    assert_gone(lambda: marked_processes(mark), "after the interpreter's end")

@@ -8,12 +8,13 @@ import sys
 import threading
 
 from monarch._actor import context
+from monarch._actor.errors import SupervisionError
 from monarch._actor.failure import UnhandledFailure
-from monarch._actor.notebook import in_notebook
+from monarch._actor.notebook import in_notebook, is_interactive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import FrameType, TracebackType
 
     from monarch._actor.failure import MeshFailure
 
@@ -27,7 +28,7 @@ _failure: MeshFailure | None = None
 
 
 def install() -> None:
-    """Make it possible to raise in the main thread; without effect in another thread."""
+    """Make it possible to raise in the main thread; in another thread nothing can be prepared for that."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(SIGNAL) in (signal.SIG_DFL, None):
         signal.signal(SIGNAL, _raise)
 
@@ -41,13 +42,25 @@ def end_program(failure: MeshFailure) -> None:
     if signal.getsignal(SIGNAL) is _raise:
         signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
     else:
-        import _thread
-
-        _thread.interrupt_main()
-    if not in_notebook():
+        _interrupt()
+    if not in_notebook() and not is_interactive():
         timer = threading.Timer(HARD_EXIT_AFTER_S, _exit)
         timer.daemon = True
         timer.start()
+
+
+def _interrupt() -> None:
+    """Without a handler of ours: interrupt the main thread as Ctrl-C does, and let its end be that of a failure."""
+    before = sys.excepthook
+
+    def hook(cls: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        if not issubclass(cls, KeyboardInterrupt):
+            before(cls, error, traceback)
+        elif not is_interactive():
+            raise SystemExit(1)  # which the interpreter takes from a hook; what failed has been printed
+
+    sys.excepthook = hook
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
@@ -60,6 +73,13 @@ def _raise(number: int, frame: FrameType | None) -> None:
         if not _runs_cell(frame):
             process.unhandled = failure  # for the next wait of a cell
             return
+    elif is_interactive():
+        _failure = None
+        if _runs_statement(frame):
+            raise SupervisionError(
+                f"interrupted by a failure that nobody handled:\n{failure.report()}", failure=failure
+            )
+        return
     if _runs_program(frame):
         raise UnhandledFailure(failure)
 
@@ -67,13 +87,28 @@ def _raise(number: int, frame: FrameType | None) -> None:
 def _runs_program(frame: FrameType | None) -> bool:
     """Whether the main thread is in the program, rather than at its end: printing what it raised, or in exit handlers.
 
-    Nobody could catch an exception there, and it would garble what is printed. At an interactive prompt is no frame.
+    Nobody could catch an exception there, and it would garble what is printed.
     """
     if frame is None:
-        return hasattr(sys, "ps1")
+        return False
     while frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code.co_name in ("<module>", "_run_module_as_main")
+
+
+def _runs_statement(frame: FrameType | None) -> bool:
+    """Whether the interactive interpreter runs what was entered, or the script before it, rather than its prompt.
+
+    From Python 3.13 on the prompt is a program itself.
+    """
+    modules = []
+    while frame is not None:
+        if frame.f_code.co_name == "<module>":
+            modules.append(frame.f_globals.get("__name__"))
+        if frame.f_code.co_filename.startswith(("<stdin>", "<python-input")):
+            return True
+        frame = frame.f_back
+    return bool(modules) and not any(str(name).startswith("_pyrepl") for name in modules)
 
 
 def _runs_cell(frame: FrameType | None) -> bool:
