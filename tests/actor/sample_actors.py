@@ -386,7 +386,9 @@ def _refuse() -> None:
 
 class SelfStop(Actor):
     @endpoint
-    def leave_in_order(self) -> str:
+    def leave_in_order(self, when: str) -> str:
+        while not os.path.exists(when):
+            time.sleep(0.002)
         context().actor_instance.stop("done here")
         return "goodbye"
 

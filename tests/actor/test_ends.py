@@ -109,9 +109,13 @@ def test_async_with_stops_the_processes() -> None:
     assert not any(is_alive(pid) for pid in asyncio.run(use()))
 
 
-def test_an_actor_that_stops_itself_is_no_failure(one: ProcMesh) -> None:
+def test_an_actor_that_stops_itself_is_no_failure(one: ProcMesh, tmp_path: Path) -> None:
     quitter: Any = one.spawn("q", SelfStop)
-    first, second = quitter.leave_in_order.call_one(), quitter.hello.call_one()
+    echo = one.spawn("echo", Echo)
+    first, second = quitter.leave_in_order.call_one(str(tmp_path / "go")), quitter.hello.call_one()
+    # What came by the same way after them is answered, so both are there.
+    echo.pid.call_one().get()
+    (tmp_path / "go").touch()
     assert first.get() == "goodbye"
     assert second.get() == "hello"
     with pytest.raises(SupervisionError, match="stopped"):
