@@ -9,7 +9,7 @@ In a forked child every function raises `RuntimeError`: the runtime's threads do
 from collections.abc import Sequence
 from typing import Final, final
 
-from typing_extensions import Buffer
+from typing_extensions import Buffer, Self
 
 __version__: Final[str]
 
@@ -77,7 +77,7 @@ class Message:
     def expects_reply(self) -> bool: ...
     @property
     def death(self) -> Death | None: ...
-    def reply(self, status: int, payload: bytes, buffers: Sequence[Buffer] = ()) -> None:
+    def reply(self, status: int, payload: bytes, buffers: Sequence[Buffer] | None = None) -> None:
         """Answer. Only the first answer counts; without anybody waiting it does nothing.
 
         STATUS_DEAD (whose payload is ignored) says that no answer comes, because of what closed the mailbox. A request
@@ -112,7 +112,7 @@ class Mailbox:
         """From now on push `token` whenever a message arrives in the empty queue (and at once if it is not empty)."""
     @property
     def closed(self) -> bool: ...
-    def close(self, kind: str, reason: str, detail: bytes = b"") -> None:
+    def close(self, kind: str, reason: str, detail: bytes = ...) -> None:
         """End the actor ("actor" or "stopped"): queued requests and later ones are answered with STATUS_DEAD."""
 
 @final
@@ -123,7 +123,7 @@ class Replies:
     are here, or the call fails fast and a STATUS_DEAD one is among them.
     """
 
-    def __init__(self, expected: int = 1) -> None:
+    def __new__(cls, expected: int = 1) -> Self:
         """Made by `Targets`; by hand it stands for an event that Python completes with `complete`."""
     @property
     def expected(self) -> int: ...
@@ -146,7 +146,7 @@ class Replies:
 class Targets:
     """Members of an actor mesh, in the order of a view: the compiled form of "whom to send to"."""
 
-    def __init__(self, runtime: Runtime, mesh: bytes, ranks: Sequence[int], actor: bytes) -> None:
+    def __new__(cls, runtime: Runtime, mesh: bytes, ranks: Sequence[int], actor: bytes) -> Self:
         """`ranks` are those of the root process mesh `mesh`; `actor` is the id of the actor mesh."""
     def __len__(self) -> int: ...
     def call(
@@ -154,16 +154,16 @@ class Targets:
         sender: bytes,
         descriptor: bytes,
         payload: bytes,
-        buffers: Sequence[Buffer] = (),
+        buffers: Sequence[Buffer] | None = None,
         *,
         fail_fast: bool = True,
     ) -> Replies:
         """Send to all. With `fail_fast` the answer of a dead member makes the call ready at once."""
     def call_at(
-        self, index: int, sender: bytes, descriptor: bytes, payload: bytes, buffers: Sequence[Buffer] = ()
+        self, index: int, sender: bytes, descriptor: bytes, payload: bytes, buffers: Sequence[Buffer] | None = None
     ) -> Replies:
         """Send to one."""
-    def cast(self, sender: bytes, descriptor: bytes, payload: bytes, buffers: Sequence[Buffer] = ()) -> None:
+    def cast(self, sender: bytes, descriptor: bytes, payload: bytes, buffers: Sequence[Buffer] | None = None) -> None:
         """Send to all, wanting no answer. Dead members are skipped."""
     def deaths(self) -> list[tuple[int, Death]]:
         """Positions whose process is known to be dead."""
@@ -222,7 +222,9 @@ class Runtime:
     def kill_proc(self, mesh: bytes, rank: int, signal: int) -> None: ...
     def pids(self, mesh: bytes) -> list[int]:
         """Client only: process ids by rank, 0 where not started."""
-    def reply_to(self, call_id: bytes, rank: int, status: int, payload: bytes, buffers: Sequence[Buffer] = ()) -> None:
+    def reply_to(
+        self, call_id: bytes, rank: int, status: int, payload: bytes, buffers: Sequence[Buffer] | None = None
+    ) -> None:
         """Answer a call of any process (STATUS_VALUE or STATUS_ERROR) in the name of its target `rank`.
 
         Only the first answer of a rank counts; without anybody waiting it does nothing. `ValueError` for bytes that

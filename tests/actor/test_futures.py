@@ -249,7 +249,7 @@ def test_asyncio_wait_takes_futures(grid: ProcMesh) -> None:
         calls = [echo.slice(row=0, col=col).echo.call_one(col) for col in range(2)]
         done, pending = await asyncio.wait(calls, timeout=20)
         assert not pending
-        return sorted(call.get(timeout=0) for call in done)
+        return sorted(call.result() for call in done)
 
     assert asyncio.run(both()) == [0, 1]
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__":
+    if sys.version_info < (3, 11):
+        # There `-m` puts the working directory first, whatever PYTHONSAFEPATH says.
+        del sys.path[0]
+
     from monarch._actor.worker import main
 
     sys.exit(main(int(sys.argv[1])))
