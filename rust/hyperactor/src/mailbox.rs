@@ -94,7 +94,10 @@ impl Mailbox {
         let outcome = wait_until(&parker, ready, link.as_ref(), deadline, interrupt);
         let mut state = self.state.lock();
         state.waiting = None;
-        Ok((outcome?, state.queue.pop_front()))
+        let waited = outcome?;
+        // Who is interrupted gets no message, so none may be taken for it.
+        let message = if let Waited::Interrupted(_) = waited { None } else { state.queue.pop_front() };
+        Ok((waited, message))
     }
 
     /// From now on push `token` whenever a message comes into the empty queue, and now if it is not empty.
@@ -230,6 +233,19 @@ mod tests {
         let (waited, message) = Mailbox::default().recv::<Infallible>(deadline, None).unwrap();
         assert_eq!(waited, Waited::TimedOut);
         assert!(message.is_none());
+    }
+
+    #[test]
+    fn an_interrupted_wait_takes_no_message() {
+        let mailbox = Mailbox::default();
+        let mut arrives_and_interrupts = || {
+            mailbox.push(request(7), None);
+            Err("interrupted")
+        };
+        let (waited, message) = mailbox.recv(None, Some(&mut arrives_and_interrupts)).unwrap();
+        assert_eq!(waited, Waited::Interrupted("interrupted"));
+        assert!(message.is_none());
+        assert_eq!(mailbox.try_recv().map(|message| message.rank), Some(7));
     }
 
     #[test]
