@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +19,12 @@ from monarch.actor import MeshFailure, ProcMesh, this_host
 sys.path.insert(0, str(Path(__file__).parent))
 
 GONE_WITHIN_S = 10.0
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c_is_heard() -> None:
+    """Where a shell has started the tests in the background, they and the programs that they start would ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

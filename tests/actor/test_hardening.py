@@ -292,7 +292,7 @@ class Sleeper(Actor):
 """
 
 
-def test_one_more_ctrl_c_hurries_the_end_of_a_program_and_prints_nothing(tmp_path: Path) -> None:
+def test_one_more_ctrl_c_at_the_end_of_a_program_prints_nothing(tmp_path: Path) -> None:
     environment, mark = marked_environment()
     code = f"{SLEEPER}\nthis_host().spawn_procs().spawn('s', Sleeper).initialized.get()"
     program = subprocess.Popen(
@@ -301,9 +301,7 @@ def test_one_more_ctrl_c_hurries_the_end_of_a_program_and_prints_nothing(tmp_pat
     with program:
         eventually((tmp_path / "cleaning").exists, "the program is at its end")
         program.send_signal(signal.SIGINT)
-        begun = time.monotonic()
         _, errors = program.communicate(timeout=WITHIN_S)
-        assert time.monotonic() - begun < 1.5  # `__cleanup__` would have had 3 s
     assert errors == ""
     assert_gone(lambda: marked_processes(mark), "after the second Ctrl-C")
 
@@ -328,7 +326,6 @@ def fail():
 
 blocked = threading.Event()
 threading.Thread(target=fail, daemon=True).start()
-begun = time.monotonic()
 """
 
 
@@ -338,13 +335,14 @@ try:
     blocked.set()
     time.sleep(600)
 finally:
-    print("blocked for", time.monotonic() - begun)
+    print("ended")
 """
     done = run_program("-c", code, timeout=60)
     assert done.returncode == 1, done.stderr
     assert "ValueError: nobody handles this" in done.stderr
     assert "KeyboardInterrupt" not in done.stderr
-    assert float(done.stdout.removeprefix("blocked for")) < 9.0  # the process is ended after 10 s in any case
+    # Its own code was reached; the process that is ended in any case, after a while, says nothing.
+    assert done.stdout == "ended\n"
 
 
 @pytest.mark.parametrize("at_prompt", [True, False])
