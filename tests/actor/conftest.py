@@ -13,6 +13,7 @@ from pathlib import Path
 
 import monarch.actor
 import pytest
+from monarch._actor import context
 from monarch.actor import MeshFailure, ProcMesh, this_host
 
 # Workers import the sample actors by name.
@@ -43,12 +44,26 @@ def no_process_outlives_the_session() -> Iterator[None]:
     assert_gone(lambda: marked_processes(mark), "after the shutdown of the tests' client")
 
 
+class Faults(list[MeshFailure]):
+    """Failures that reach the program, in place of its end; those of meshes from before are another test's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        process = context._process
+        root = process.root if process is not None else None
+        self._from_before = {mesh.unique_name for mesh in root.actor_meshes.values()} if root is not None else set()
+
+    def note(self, failure: MeshFailure) -> None:
+        if failure.mesh_name not in self._from_before:
+            self.append(failure)
+
+
 @pytest.fixture
 def faults() -> Iterator[list[MeshFailure]]:
     """Failures that reach the program, in place of its end."""
-    seen: list[MeshFailure] = []
+    seen = Faults()
     before = monarch.actor.unhandled_fault_hook
-    monarch.actor.unhandled_fault_hook = seen.append
+    monarch.actor.unhandled_fault_hook = seen.note
     yield seen
     monarch.actor.unhandled_fault_hook = before
 
@@ -59,9 +74,9 @@ def no_unexpected_fault(request: pytest.FixtureRequest) -> Iterator[None]:
     if "faults" in request.fixturenames:
         yield
         return
-    seen: list[MeshFailure] = []
+    seen = Faults()
     before = monarch.actor.unhandled_fault_hook
-    monarch.actor.unhandled_fault_hook = seen.append
+    monarch.actor.unhandled_fault_hook = seen.note
     yield
     monarch.actor.unhandled_fault_hook = before
     assert not seen, seen[0].report()

@@ -64,6 +64,7 @@ def test_a_killed_process_leaves_no_socket_with_who_called_it(
     for _ in range(5):
         spawn_and_kill()
     eventually(lambda: own_descriptors() <= before, "the sockets are closed")
+    eventually(lambda: len(faults) == 6, "all deaths are told")
 
 
 def test_a_future_in_a_forked_child_raises_and_leaves_the_childs_sockets_alone(
