@@ -167,6 +167,11 @@ impl Link {
         Some(ReadLease { link: self, reader: Some(reader) })
     }
 
+    /// Whether somebody has the read lease, or the I/O thread reads right now.
+    pub fn is_being_read(&self) -> bool {
+        self.reader.is_locked()
+    }
+
     /// Read what there is, unless somebody else is reading; called by the I/O thread.
     pub(crate) fn read_if_free(self: &Arc<Self>) {
         if let Some(mut reader) = self.reader.try_lock() {
