@@ -1,6 +1,7 @@
 # The door: everything one does with a checkout. Needs Rust and Python 3.10 or newer, and nothing else.
 #
 # PYTHON=...  the interpreter to make the environment with    VENV=...  where the environment is
+# TORCH=0     test without PyTorch (gigabytes to install) and leave out the tests that need it
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,6 +13,11 @@ PYTEST := $(BIN)/python -m pytest
 # The portable platform layer instead of this system's own: 1 or 0. Use it with an environment of its own.
 MONARCH_PORTABLE ?= 0
 export MONARCH_PORTABLE
+
+# Whether the tests have PyTorch. They look nowhere whether it happens to be there: what is left out is chosen here.
+TORCH ?= 1
+WITHOUT_TORCH := $(if $(filter 0,$(TORCH)),not torch)
+TEST_ENVIRONMENT := $(VENV)/.package $(VENV)/.test $(if $(WITHOUT_TORCH),,$(VENV)/.torch)
 
 CARGO_PORTABLE := $(if $(filter 1,$(MONARCH_PORTABLE)),--features hyperactor/portable)
 SOURCES := $(shell find rust python build_backend Cargo.toml Cargo.lock pyproject.toml -type f \
@@ -28,18 +34,18 @@ demo: $(VENV)/.package ## build Monarch and run the first program with 8 process
 	$(BIN)/python examples/trainers.py 8
 
 .PHONY: test
-test: $(VENV)/.package $(VENV)/.test ## build Monarch and run the Rust and Python tests
+test: $(TEST_ENVIRONMENT) ## build Monarch and run the Rust and Python tests
 	$(MAKE) test-rust
-	$(PYTEST) -m "not long" $(PYTEST_ARGS)
+	$(PYTEST) -m "not long$(if $(WITHOUT_TORCH), and $(WITHOUT_TORCH))" $(PYTEST_ARGS)
 
 .PHONY: test-all
-test-all: $(VENV)/.package $(VENV)/.test ## as test, with the long suites
+test-all: $(TEST_ENVIRONMENT) ## as test, with the long suites
 	$(MAKE) test-rust
-	$(PYTEST) $(PYTEST_ARGS)
+	$(PYTEST) -m "$(WITHOUT_TORCH)" $(PYTEST_ARGS)
 
 .PHONY: test-portable
-test-portable: ## as test, with the portable platform layer
-	$(MAKE) test VENV=.venv-portable MONARCH_PORTABLE=1
+test-portable: ## as test, with the portable platform layer and without PyTorch, which does not see it
+	$(MAKE) test VENV=.venv-portable MONARCH_PORTABLE=1 TORCH=0
 
 # The extension crate has no tests of its own: it cannot run without an interpreter, and the Python tests are that.
 .PHONY: test-rust
@@ -111,6 +117,6 @@ $(VENV)/.package: $(SOURCES) | $(BIN)/python
 	$(PIP) install --quiet .
 	@touch $@
 
-$(VENV)/.test $(VENV)/.lint $(VENV)/.deny: $(VENV)/.%: pyproject.toml | $(BIN)/python
+$(VENV)/.test $(VENV)/.torch $(VENV)/.lint $(VENV)/.deny: $(VENV)/.%: pyproject.toml | $(BIN)/python
 	$(PIP) install --quiet --group $*
 	@touch $@

@@ -44,7 +44,7 @@ def describe(project: str, settings: Settings) -> str:
     if settings.version is not None:
         project = _replace(project, r'(?m)^version = ".*"$', f'version = "{settings.version}"')
     if not settings.tensor_engine:
-        project = _replace(project, r"(?m)^torch = \[.*\]\n", "")
+        project = _replace(project, r"(?<=\n\[project\.optional-dependencies\]\n)torch = .*\n", "")
     return project
 
 
