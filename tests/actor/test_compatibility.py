@@ -22,12 +22,14 @@ SAME = [
     ("monarch._src.actor.shape", "Slice"),
     ("monarch._src.actor.host_mesh", "HostMesh"),
     ("monarch._src.actor.host_mesh", "this_host"),
+    ("monarch._src.actor.host_mesh", "default_bootstrap_cmd"),
     ("monarch._src.actor.proc_mesh", "ProcMesh"),
     ("monarch._src.actor.future", "Future"),
     ("monarch._src.actor.supervision", "unhandled_fault_hook"),
     *((f"{HYPERACTOR}.shape", name) for name in ("Extent", "Point", "Region", "Shape", "Slice")),
     (f"{HYPERACTOR}.supervision", "SupervisionError"),
     (f"{HYPERACTOR}.supervision", "MeshFailure"),
+    (f"{HYPERACTOR}.host_mesh", "BootstrapCommand"),
 ]
 
 

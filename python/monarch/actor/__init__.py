@@ -6,6 +6,7 @@ at once (`mesh.method.call`).
 
 from monarch._actor.actor import Actor
 from monarch._actor.actor_mesh import ActorMesh
+from monarch._actor.bootstrap_command import BootstrapCommand, default_bootstrap_cmd
 from monarch._actor.context import (
     Context,
     Instance,
@@ -42,6 +43,7 @@ __all__ = [
     "Actor",
     "ActorError",
     "ActorMesh",
+    "BootstrapCommand",
     "Channel",
     "Context",
     "ElasticPool",
@@ -70,6 +72,7 @@ __all__ = [
     "current_actor_name",
     "current_rank",
     "current_size",
+    "default_bootstrap_cmd",
     "endpoint",
     "send",
     "this_host",
