@@ -52,6 +52,7 @@ fn run_cases(filter: &str) -> ExitCode {
         an_exit_is_reported_with_its_status_or_signal,
         fifty_workers_come_and_go_without_a_trace,
         the_control_socket_is_descriptor_three,
+        the_output_of_a_worker_goes_where_its_launch_says,
         the_end_of_a_keeper_is_seen_where_the_program_ignores_its_children,
         workers_get_their_grace_at_a_shutdown_and_no_more,
     ];
@@ -88,7 +89,7 @@ fn a_launch_that_fails_says_why() {
     let mut agent = Agent::start();
     let mut fails = |program: &str, directory: &str| {
         let (_ours, theirs) = socket::pair().unwrap();
-        let launch = agent.send_launch(program, &[], &[], directory, theirs);
+        let launch = agent.send_launch(program, &[], &[], directory, vec![theirs]);
         let Event::Failed { launch: failed, error } = agent.event() else { panic!("it has not failed") };
         assert_eq!(failed, launch);
         error
@@ -114,6 +115,19 @@ fn the_control_socket_is_descriptor_three() {
     assert_eq!(worker.line(), "got hello");
 }
 
+fn the_output_of_a_worker_goes_where_its_launch_says() {
+    let mut agent = Agent::start();
+    let (_ours, theirs) = socket::pair().unwrap();
+    let [(mut stdout, stdout_theirs), (mut stderr, stderr_theirs)] = [pipe(), pipe()];
+    let script = ["-c", "echo out; echo err >&2"];
+    agent.send_launch("/bin/sh", &script, &[], "/", vec![theirs, stdout_theirs, stderr_theirs]);
+    for (stream, expected) in [(&mut stdout, "out\n"), (&mut stderr, "err\n")] {
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert_eq!(text, expected);
+    }
+}
+
 fn a_keeper_and_each_worker_have_sessions_of_their_own() {
     let mut agent = Agent::start();
     let worker = agent.launch("read end <&3");
@@ -128,7 +142,7 @@ fn a_worker_has_the_environment_and_directory_of_its_launch_only() {
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     let mut agent = Agent::start();
     let (ours, theirs) = socket::pair().unwrap();
-    agent.send_launch("/bin/sh", &["-c", "pwd >&3; env >&3"], &[("GREETING", "a b=c")], "/usr", theirs);
+    agent.send_launch("/bin/sh", &["-c", "pwd >&3; env >&3"], &[("GREETING", "a b=c")], "/usr", vec![theirs]);
     let mut text = String::new();
     stream(ours).read_to_string(&mut text).unwrap();
     let mut lines: Vec<_> = text.lines().filter(|line| !line.starts_with("_=")).collect();
@@ -242,7 +256,7 @@ fn workers_get_their_grace_at_a_shutdown_and_no_more() {
     agent.send(&Request::Shutdown { grace_ms: GRACE.as_millis() as u64 });
     assert_eq!(agent.event(), polite.exited(ExitStatus::Code(5)));
     assert!(begun.elapsed() < GRACE, "{:?}", begun.elapsed());
-    let late = agent.send_launch("/bin/true", &[], &[], "/", socket::pair().unwrap().0);
+    let late = agent.send_launch("/bin/true", &[], &[], "/", vec![socket::pair().unwrap().0]);
     let error = "cannot start `/bin/true`: the keeper of this host is ending".to_owned();
     assert_eq!(agent.event(), Event::Failed { launch: late, error });
     assert_eq!(agent.event(), deaf.exited(ExitStatus::Signal(libc::SIGKILL)));
@@ -372,7 +386,7 @@ impl Agent {
     fn launch(&mut self, script: &str) -> Worker {
         let (ours, theirs) = socket::pair().unwrap();
         let path = std::env::var("PATH").unwrap();
-        let launch = self.send_launch("/bin/sh", &["-c", script], &[("PATH", &path)], "/", theirs);
+        let launch = self.send_launch("/bin/sh", &["-c", script], &[("PATH", &path)], "/", vec![theirs]);
         let Event::Started { launch: started, pid } = self.event() else { panic!("not started: {script}") };
         assert_eq!(started, launch);
         Worker { launch, pid, control: stream(ours) }
@@ -384,7 +398,7 @@ impl Agent {
         arguments: &[&str],
         environment: &[(&str, &str)],
         directory: &str,
-        control: OwnedFd,
+        descriptors: Vec<OwnedFd>,
     ) -> u64 {
         self.launches += 1;
         let request = Request::Launch(Launch {
@@ -395,9 +409,9 @@ impl Agent {
             directory: directory.into(),
         });
         let mut frame = Frame::new(Priority::Control, &request, vec![]).unwrap();
-        frame.descriptors = 1;
+        frame.descriptors = descriptors.len() as u8;
         let head = frame.encode_head();
-        let sent = socket::send(self.socket.as_fd(), &[IoSlice::new(&head)], &[control]).unwrap();
+        let sent = socket::send(self.socket.as_fd(), &[IoSlice::new(&head)], &descriptors).unwrap();
         assert_eq!(sent, head.len());
         self.launches
     }

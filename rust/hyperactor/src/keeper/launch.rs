@@ -11,11 +11,16 @@ use rustix::process::Pid;
 use super::protocol::Launch;
 use crate::sys::process;
 
-/// Start what `request` describes. `mark` is the value of [`MARK_VARIABLE`]. An error is text for a person.
-pub(super) fn launch(request: &Launch, control: Option<&OwnedFd>, mark: &str) -> Result<Pid, String> {
+/// Start what `request` describes. `descriptors` are those that arrived with it, and `mark` is the value of
+/// [`MARK_VARIABLE`]. An error is text for a person.
+pub(super) fn launch(request: &Launch, descriptors: Vec<OwnedFd>, mark: &str) -> Result<Pid, String> {
     let failed = |cause: &str| Err(format!("cannot start `{}`: {cause}", request.program.display()));
-    let Some(control) = control else {
-        return failed("its control socket did not arrive; the keeper may be out of descriptors (`ulimit -n`)");
+    let (control, output) = match <[OwnedFd; 3]>::try_from(descriptors) {
+        Ok([control, stdout, stderr]) => (control, Some([stdout, stderr])),
+        Err(mut descriptors) if descriptors.len() == 1 => (descriptors.remove(0), None),
+        Err(_) => {
+            return failed("its control socket did not arrive; the keeper may be out of descriptors (`ulimit -n`)");
+        }
     };
     let mut command = Command::new(&request.program);
     command
@@ -25,6 +30,9 @@ pub(super) fn launch(request: &Launch, control: Option<&OwnedFd>, mark: &str) ->
         .env(MARK_VARIABLE, mark)
         .current_dir(&request.directory)
         .stdin(Stdio::null());
+    if let Some([stdout, stderr]) = output {
+        command.stdout(stdout).stderr(stderr);
+    }
     let error = match process::spawn(&mut command, control.as_fd()) {
         Ok(pid) => return Ok(pid),
         Err(error) => error,

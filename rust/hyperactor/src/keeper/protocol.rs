@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// From the agent to its keeper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// Start a process. Its control socket travels with the frame and becomes descriptor 3 of the process.
+    /// Start a process. Its control socket travels with the frame and becomes descriptor 3 of the process. Two more
+    /// descriptors may follow, for its standard output and standard error; without them it has the keeper's.
     Launch(Launch),
     /// Send a signal to the process group of a launched process; nothing happens if it has ended.
     Signal {

@@ -109,7 +109,7 @@ impl Keeper {
         let alive = channel.receive();
         while let Some(channel) = &mut self.channel {
             match channel.next_request() {
-                Ok(Some((request, descriptors))) => self.answer(request, &descriptors),
+                Ok(Some((request, descriptors))) => self.answer(request, descriptors),
                 Ok(None) => break,
                 Err(error) => {
                     complain("cannot understand the agent", &error);
@@ -122,10 +122,10 @@ impl Keeper {
         }
     }
 
-    fn answer(&mut self, request: Request, descriptors: &[OwnedFd]) {
+    fn answer(&mut self, request: Request, descriptors: Vec<OwnedFd>) {
         match request {
             Request::Launch(request) if self.phase == Phase::Serving => {
-                let event = self.workers.launch(&request, descriptors.first());
+                let event = self.workers.launch(&request, descriptors);
                 self.report(&event);
             }
             Request::Launch(request) => {

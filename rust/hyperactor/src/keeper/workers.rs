@@ -31,9 +31,9 @@ impl Workers {
     }
 
     /// Start a process.
-    pub(super) fn launch(&mut self, request: &Launch, control: Option<&OwnedFd>) -> Event {
+    pub(super) fn launch(&mut self, request: &Launch, descriptors: Vec<OwnedFd>) -> Event {
         let launch_id = request.launch;
-        match launch(request, control, &self.mark(request)) {
+        match launch(request, descriptors, &self.mark(request)) {
             Ok(pid) => {
                 self.live.insert(pid, launch_id);
                 Event::Started { launch: launch_id, pid: Pid::as_raw(Some(pid)) }
