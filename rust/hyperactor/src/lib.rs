@@ -16,6 +16,7 @@ pub mod mailbox;
 pub mod message;
 pub mod named;
 pub mod notifier;
+pub mod ownership;
 pub mod park;
 pub mod peer;
 pub mod reactor;
