@@ -9,4 +9,4 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "actor"))
 sys.path.append(str(Path(__file__).parent))
 
-from conftest import faults, no_unexpected_fault, spawn_procs  # noqa: F401
+from conftest import faults, no_unexpected_fault, run_program, spawn_procs  # noqa: F401
