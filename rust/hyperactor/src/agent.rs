@@ -21,10 +21,9 @@ use crate::id::{MeshId, PortId, ProcId};
 use crate::keeper::protocol::{Event, Launch, Request};
 use crate::keeper::{self, KeeperCommand, KeeperProcess};
 use crate::link::{Link, Reader, Sink};
-use crate::message::send_answer;
 use crate::runtime::{Runtime, send_control, send_control_with};
 use crate::sys::{limits, socket};
-use crate::wire::header::{Control, Kind, RespawnProcs, SpawnProcs, StopProcs};
+use crate::wire::header::{Control, RespawnProcs, SpawnProcs, StopProcs};
 use crate::wire::{Frame, Priority};
 use table::{Record, Table};
 
@@ -77,7 +76,9 @@ impl Agent {
     /// Start the processes of a mesh.
     pub fn spawn(self: &Arc<Self>, spawn: SpawnProcs) -> Result<()> {
         limits::check_processes(spawn.count.into())?;
-        self.table.lock().add_mesh(&spawn);
+        if !self.table.lock().add_mesh(&spawn) {
+            return Ok(());
+        }
         for rank in 0..spawn.count {
             let proc = ProcId::first(spawn.mesh, rank);
             if let Err(error) = self.launch(proc, &spawn) {
@@ -101,10 +102,11 @@ impl Agent {
         let welcome = Control::Welcome { proc, agent: runtime.proc(), host: runtime.host().into() };
         send_control_with(&control, &welcome, vec![spawn.welcome.clone()], vec![data_theirs]);
         runtime.open_link(proc, data)?;
-        let launch = self.table.lock().add_launch(proc, control);
-        if spawn.owner.proc != runtime.proc() {
-            self.connect(spawn.owner.proc, proc);
-        }
+        let mut table = self.table.lock();
+        let Some(launch) = table.add_launch(proc, control.clone()) else {
+            control.close();
+            return Err(Error::Closed);
+        };
         let request = Request::Launch(Launch {
             launch,
             program: spawn.program.clone(),
@@ -112,7 +114,12 @@ impl Agent {
             environment: spawn.environment.clone(),
             directory: spawn.directory.clone(),
         });
+        // Before anybody else can have a signal sent to it.
         self.tell_keeper(&request, vec![control_theirs]);
+        drop(table);
+        if spawn.owner.proc != runtime.proc() {
+            self.connect(spawn.owner.proc, proc);
+        }
         Ok(())
     }
 
@@ -141,9 +148,15 @@ impl Agent {
         let mut table = self.table.lock();
         match table.find(to) {
             None => {
-                table.await_mesh(from, to);
+                let gone = self.runtime.upgrade().and_then(|runtime| table.gone(to, runtime.host()));
+                if gone.is_none() {
+                    table.await_mesh(from, to);
+                }
                 drop(table);
-                self.give_up_later(from, to);
+                match gone {
+                    Some(death) => self.tell_death(from, death),
+                    None => self.give_up_later(from, to),
+                }
             }
             Some(Record { death: Some(death), .. }) => {
                 let death = death.clone();
@@ -182,7 +195,7 @@ impl Agent {
             return;
         }
         let cause = Cause::Lost(format!("its host has no room for a link to it: {error}"));
-        self.tell_death(from, Death { proc: to, name: String::new(), host: String::new(), pid: 0, cause });
+        self.tell_death(from, Death::new(to, cause));
     }
 
     fn give_up_later(self: &Arc<Self>, from: ProcId, to: ProcId) {
@@ -192,7 +205,7 @@ impl Agent {
             let Some(agent) = agent.upgrade() else { return };
             if agent.table.lock().stop_awaiting(from, to) {
                 let cause = Cause::Lost("no such process was ever started on this host".into());
-                agent.tell_death(from, Death { proc: to, name: String::new(), host: String::new(), pid: 0, cause });
+                agent.tell_death(from, Death::new(to, cause));
             }
         });
     }
@@ -211,19 +224,15 @@ impl Agent {
 
     /// Let the processes of a mesh end, and tell who asked when all have.
     pub fn stop(self: &Arc<Self>, stop: StopProcs) {
-        let living = {
+        let running = {
             let mut table = self.table.lock();
-            let living = table.living(stop.mesh);
-            if !living.is_empty() {
-                table.stop(stop.mesh, &stop.reason, stop.reply);
+            if !table.stop(stop.mesh, &stop.reason, stop.reply) {
+                drop(table);
+                return self.answer(stop.reply);
             }
-            living
+            table.running(stop.mesh)
         };
-        if living.is_empty() {
-            self.answer(stop.reply);
-            return;
-        }
-        living.iter().for_each(|(_, control)| send_control(control, &Control::Stop, Vec::new()));
+        running.iter().for_each(|(_, control)| send_control(control, &Control::Stop, Vec::new()));
         self.kill_later(stop.mesh, Duration::from_millis(stop.grace_ms));
     }
 
@@ -232,8 +241,8 @@ impl Agent {
         let agent = Arc::downgrade(self);
         runtime.reactor().after(grace, move || {
             let Some(agent) = agent.upgrade() else { return };
-            let living = agent.table.lock().living(mesh);
-            living.iter().for_each(|(proc, _)| agent.signal(*proc, KILL));
+            let running = agent.table.lock().running(mesh);
+            running.iter().for_each(|(proc, _)| agent.signal(*proc, KILL));
         });
     }
 
@@ -267,7 +276,6 @@ impl Agent {
         drop(table);
         if let Err(error) = self.launch(proc, &spawn) {
             self.proc_ended(proc, Cause::Launch(error.to_string()));
-            return;
         }
         for (from, to) in self.table.lock().take_awaited(proc.mesh) {
             self.connect(from, to);
@@ -292,10 +300,16 @@ impl Agent {
         self.table.lock().pids(mesh)
     }
 
+    /// Tell who asked that it is done: by the way that the news of what was done took, so that it comes after them.
     fn answer(&self, port: PortId) {
         let Some(runtime) = self.runtime.upgrade() else { return };
-        // Plain data, which always encodes.
-        let _ = send_answer(&runtime, port, 0, Kind::Value, &[]);
+        if port.proc == runtime.proc() {
+            return runtime.agent_answered(port);
+        }
+        let control = self.table.lock().control(port.proc);
+        if let Some(control) = control {
+            send_control(&control, &Control::Answered { port }, Vec::new());
+        }
     }
 
     fn proc_ended(self: &Arc<Self>, proc: ProcId, cause: Cause) {
@@ -318,12 +332,12 @@ impl Agent {
     }
 
     fn stop_orphans(self: &Arc<Self>, mesh: MeshId) {
-        let living = {
+        let running = {
             let mut table = self.table.lock();
-            table.set_reason(mesh, "its owner died");
-            table.living(mesh)
+            table.forget_if_gone(mesh);
+            table.running(mesh)
         };
-        living.iter().for_each(|(_, control)| send_control(control, &Control::Stop, Vec::new()));
+        running.iter().for_each(|(_, control)| send_control(control, &Control::Stop, Vec::new()));
         self.kill_later(mesh, ORPHAN_GRACE);
     }
 
@@ -331,9 +345,9 @@ impl Agent {
     pub fn shutdown(&self, grace: Duration) {
         let deadline = Instant::now() + grace;
         let mut table = self.table.lock();
-        let living = table.end_all("its client ended");
-        living.iter().for_each(|control| send_control(control, &Control::Stop, Vec::new()));
-        while table.any_living() && !self.ended.wait_until(&mut table, deadline).timed_out() {}
+        let running = table.end_all("its client ended");
+        running.iter().for_each(|control| send_control(control, &Control::Stop, Vec::new()));
+        while table.any_running() && !self.ended.wait_until(&mut table, deadline).timed_out() {}
         drop(table);
         self.tell_keeper(&Request::Shutdown { grace_ms: 0 }, Vec::new());
         let mut keeper = self.process.lock();
@@ -375,8 +389,8 @@ impl Sink for KeeperEvents {
 
     fn ended(&self, _: &Arc<Link>, _: Option<String>) {
         let Some(agent) = self.agent.upgrade() else { return };
-        let living = agent.table.lock().all_living();
-        for proc in living {
+        let running = agent.table.lock().all_running();
+        for proc in running {
             agent.proc_ended(proc, Cause::Lost("the keeper of its host is gone, and with it all it kept".into()));
         }
     }
@@ -426,7 +440,7 @@ impl Agent {
         for rank in 0..count {
             let cause = Cause::Launch(error.to_string());
             let proc = ProcId::first(mesh, rank);
-            self.tell_death(owner, Death { proc, name: name.clone(), host: String::new(), pid: 0, cause });
+            self.tell_death(owner, Death { name: name.clone(), ..Death::new(proc, cause) });
         }
     }
 }

@@ -18,6 +18,8 @@ pub struct Death {
     pub pid: i32,
     /// What ended it.
     pub cause: Cause,
+    /// The labels of the process meshes that were stopped because of it: what it owned, what those owned, and so on.
+    pub fell: Vec<String>,
 }
 
 /// What ended a process or an actor.
@@ -68,6 +70,11 @@ impl Cause {
 }
 
 impl Death {
+    /// The end of a process of which no more is known.
+    pub fn new(proc: ProcId, cause: Cause) -> Self {
+        Self { proc, name: String::new(), host: String::new(), pid: 0, cause, fell: Vec::new() }
+    }
+
     /// One sentence for a person.
     pub fn reason(&self) -> String {
         match &self.cause {
@@ -98,13 +105,9 @@ mod tests {
 
     #[test]
     fn a_reason_names_process_host_and_signal() {
-        let death = Death {
-            proc: ProcId::first(MeshId([1; 16]), 2),
-            name: "trainers".into(),
-            host: "node".into(),
-            pid: 42,
-            cause: Cause::Signal(9),
-        };
+        let proc = ProcId::first(MeshId([1; 16]), 2);
+        let death =
+            Death { name: "trainers".into(), host: "node".into(), pid: 42, ..Death::new(proc, Cause::Signal(9)) };
         assert_eq!(death.reason(), "process `trainers` rank 2 (pid 42 on node) was killed by signal 9 (SIGKILL)");
     }
 }

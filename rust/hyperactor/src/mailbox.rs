@@ -198,13 +198,7 @@ mod tests {
     }
 
     fn death() -> Death {
-        Death {
-            proc: sender().proc,
-            name: String::new(),
-            host: String::new(),
-            pid: 0,
-            cause: Cause::Stopped("test".into()),
-        }
+        Death::new(sender().proc, Cause::Stopped("test".into()))
     }
 
     #[test]

@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn death(proc: ProcId) -> Death {
-        Death { proc, name: String::new(), host: String::new(), pid: 1, cause: Cause::Signal(9) }
+        Death::new(proc, Cause::Signal(9))
     }
 
     #[test]

@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn death(rank: u32) -> Death {
-        Death { proc: proc(rank), name: String::new(), host: String::new(), pid: 1, cause: Cause::Signal(9) }
+        Death::new(proc(rank), Cause::Signal(9))
     }
 
     proptest! {

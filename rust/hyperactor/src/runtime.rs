@@ -252,6 +252,11 @@ impl Runtime {
         replies
     }
 
+    /// The agent has done what this process asked it for.
+    pub(crate) fn agent_answered(&self, port: PortId) {
+        self.deliver_answer(port, Message::bare(Kind::Value, 0, self.as_sender()));
+    }
+
     /// Take no more answers there.
     pub fn close_port(&self, port: PortId) {
         self.ports.lock().remove(&port.index);
@@ -292,12 +297,12 @@ impl Runtime {
     /// There is no way to a process, which may live: calls to it fail, but nobody is told of a death.
     fn lose_link(&self, proc: ProcId, reason: &str) {
         let cause = Cause::Lost(reason.into());
-        self.proc_died(Death { proc, name: String::new(), host: String::new(), pid: 0, cause });
+        self.proc_died(Death::new(proc, cause));
     }
 
     /// The end of this process or of an actor in it.
     pub fn own_death(&self, cause: Cause) -> Death {
-        Death { proc: self.proc, name: String::new(), host: self.host.clone(), pid: std::process::id() as i32, cause }
+        Death { host: self.host.clone(), pid: std::process::id() as i32, ..Death::new(self.proc, cause) }
     }
 
     /// Start the processes of a mesh. In a client fails where a limit is in the way; elsewhere, and for what goes wrong
@@ -482,6 +487,7 @@ impl Sink for WorkerControl {
                 }
             }
             Ok(Control::Died(death)) => runtime.proc_died(*death),
+            Ok(Control::Answered { port }) => runtime.agent_answered(port),
             Ok(Control::Stop) => runtime.end_worker("its agent stopped it"),
             Ok(_) => {}
             Err(_) => link.close(),

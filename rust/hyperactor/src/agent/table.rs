@@ -1,32 +1,39 @@
 //! What the agent knows of the processes of its host. Neither sockets nor clocks: state and its changes.
+//!
+//! Who owns whom, who lives and who was stopped is the [`Tree`]'s to say; this adds how processes are reached, and who
+//! waits for what of them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::death::{Cause, Death};
 use crate::id::{MeshId, PortId, ProcId};
+use crate::ownership::{End, Mesh, Tree};
 use crate::wire::header::SpawnProcs;
 
 /// All process meshes of a host. `C` is how a process is talked to.
 pub(super) struct Table<C> {
-    meshes: HashMap<MeshId, Mesh<C>>,
+    tree: Tree<Cause>,
+    meshes: HashMap<MeshId, Procs<C>>,
     launches: HashMap<u64, ProcId>,
     next_launch: u64,
     linked: HashSet<(ProcId, ProcId)>,
     awaited: Vec<(ProcId, ProcId)>,
+    /// Meshes that were stopped and are gone, the oldest first.
+    gone: VecDeque<Gone>,
+    /// Set when the client ends: from then on nothing is started.
+    ended: bool,
 }
 
-struct Mesh<C> {
-    /// How its processes are started, also when they are started again.
+struct Procs<C> {
+    /// How they are started, also when they are started again.
     spawn: SpawnProcs,
-    procs: Vec<Record<C>>,
-    /// Set when somebody stopped it; its processes' ends are then no failures.
-    stopped: Option<String>,
+    places: Vec<Record<C>>,
+    /// Who waits for the end of all.
     waiters: Vec<PortId>,
 }
 
-/// One place and the process that holds it.
+/// One place and what is known of the process that holds it.
 pub(super) struct Record<C> {
-    generation: u32,
     launch: Option<u64>,
     pid: i32,
     /// Who had a link to earlier processes at this place.
@@ -37,8 +44,15 @@ pub(super) struct Record<C> {
     pub(super) death: Option<Death>,
 }
 
+/// A mesh that was stopped and whose processes have all ended.
+struct Gone {
+    mesh: MeshId,
+    name: String,
+    reason: String,
+}
+
 /// What follows from the end of a process.
-pub(super) struct End<C> {
+pub(super) struct Ended<C> {
     pub(super) death: Death,
     pub(super) control: Option<C>,
     /// How to talk to those that have a link to it.
@@ -51,48 +65,55 @@ pub(super) struct End<C> {
     pub(super) replacement: Vec<PortId>,
 }
 
+/// So many meshes that are gone are still told apart from those that never were.
+///
+/// Whoever has a reference to a mesh that was stopped mostly knows it; this is for one that first uses it afterwards.
+const REMEMBERED: usize = 1024;
+
 impl<C> Default for Table<C> {
     fn default() -> Self {
         Self {
+            tree: Tree::default(),
             meshes: HashMap::new(),
             launches: HashMap::new(),
             next_launch: 0,
             linked: HashSet::new(),
             awaited: Vec::new(),
+            gone: VecDeque::new(),
+            ended: false,
         }
     }
 }
 
 impl<C> Default for Record<C> {
     fn default() -> Self {
-        Self {
-            generation: 0,
-            launch: None,
-            pid: 0,
-            acquainted: HashSet::new(),
-            replacement: Vec::new(),
-            control: None,
-            death: None,
-        }
+        Self { launch: None, pid: 0, acquainted: HashSet::new(), replacement: Vec::new(), control: None, death: None }
     }
 }
 
 impl<C: Clone> Table<C> {
-    pub(super) fn add_mesh(&mut self, spawn: &SpawnProcs) {
-        let procs = (0..spawn.count).map(|_| Record::default()).collect();
-        let mesh = Mesh { spawn: spawn.clone(), procs, stopped: None, waiters: Vec::new() };
-        self.meshes.insert(spawn.mesh, mesh);
+    /// A mesh is to be started; false if there is nobody any more who could own it.
+    pub(super) fn add_mesh(&mut self, spawn: &SpawnProcs) -> bool {
+        if self.ended || !self.tree.spawn_procs(spawn.owner.into(), spawn.mesh, spawn.count) {
+            return false;
+        }
+        let places = (0..spawn.count).map(|_| Record::default()).collect();
+        self.meshes.insert(spawn.mesh, Procs { spawn: spawn.clone(), places, waiters: Vec::new() });
+        true
     }
 
-    pub(super) fn add_launch(&mut self, proc: ProcId, control: C) -> u64 {
+    /// A process is about to be launched, under the number that this returns; none if its mesh was stopped meanwhile.
+    pub(super) fn add_launch(&mut self, proc: ProcId, control: C) -> Option<u64> {
+        if self.tree.stopped(Mesh::Procs(proc.mesh)).is_some() {
+            return None;
+        }
+        let record = self.find_mut(proc)?;
+        record.control = Some(control);
         let launch = self.next_launch;
         self.next_launch += 1;
+        self.find_mut(proc)?.launch = Some(launch);
         self.launches.insert(launch, proc);
-        if let Some(record) = self.find_mut(proc) {
-            record.launch = Some(launch);
-            record.control = Some(control);
-        }
-        launch
+        Some(launch)
     }
 
     pub(super) fn started(&mut self, launch: u64, pid: i32) {
@@ -102,15 +123,22 @@ impl<C: Clone> Table<C> {
     }
 
     pub(super) fn find(&self, proc: ProcId) -> Option<&Record<C>> {
-        self.meshes.get(&proc.mesh)?.procs.get(proc.rank as usize)
+        self.meshes.get(&proc.mesh)?.places.get(proc.rank as usize)
     }
 
     fn find_mut(&mut self, proc: ProcId) -> Option<&mut Record<C>> {
-        self.meshes.get_mut(&proc.mesh)?.procs.get_mut(proc.rank as usize)
+        self.meshes.get_mut(&proc.mesh)?.places.get_mut(proc.rank as usize)
+    }
+
+    /// The end of a process whose mesh is gone.
+    pub(super) fn gone(&self, proc: ProcId, host: &str) -> Option<Death> {
+        let gone = self.gone.iter().find(|gone| gone.mesh == proc.mesh)?;
+        let death = Death::new(proc, Cause::Stopped(gone.reason.clone()));
+        Some(Death { name: gone.name.clone(), host: host.into(), ..death })
     }
 
     pub(super) fn control(&self, proc: ProcId) -> Option<C> {
-        self.find(proc).filter(|record| record.generation == proc.generation)?.control.clone()
+        self.find(proc).filter(|_| self.current(proc) == proc)?.control.clone()
     }
 
     pub(super) fn proc_of(&self, launch: u64) -> Option<ProcId> {
@@ -119,33 +147,36 @@ impl<C: Clone> Table<C> {
 
     /// The process that holds a place now.
     pub(super) fn current(&self, proc: ProcId) -> ProcId {
-        self.find(proc).map_or(proc, |record| ProcId { generation: record.generation, ..proc })
+        self.tree.process_at(proc.place())
     }
 
+    /// How the processes of a mesh are started; none where it was stopped.
     pub(super) fn spawn_of(&self, mesh: MeshId) -> Option<SpawnProcs> {
-        self.meshes.get(&mesh).filter(|mesh| mesh.stopped.is_none()).map(|mesh| mesh.spawn.clone())
+        let found = self.meshes.get(&mesh)?;
+        self.tree.stopped(Mesh::Procs(mesh)).is_none().then(|| found.spawn.clone())
     }
 
     /// The places of a mesh whose process is dead.
     pub(super) fn dead_ranks(&self, mesh: MeshId) -> Vec<u32> {
-        let Some(mesh) = self.meshes.get(&mesh) else { return Vec::new() };
-        (0..).zip(&mesh.procs).filter(|(_, record)| record.death.is_some()).map(|(rank, _)| rank).collect()
+        let id = Mesh::Procs(mesh);
+        self.tree.ranks(id).into_iter().filter(|rank| self.tree.end_of(id, *rank).is_some()).collect()
     }
 
-    /// Let a living process be replaced when it has ended; false if it has.
+    /// Let a living process be replaced when it has ended; false if it has, or is to end without a successor.
     pub(super) fn replace_later(&mut self, proc: ProcId, waiter: PortId) -> bool {
-        let Some(record) = self.find_mut(proc).filter(|record| record.death.is_none()) else { return false };
-        record.replacement.push(waiter);
-        true
+        let makes_room = self.tree.make_room(proc.place());
+        if makes_room && let Some(record) = self.find_mut(proc) {
+            record.replacement.push(waiter);
+        }
+        makes_room
     }
 
     /// A new process takes the place of a dead one: who it is, and who had to do with its predecessors.
     pub(super) fn succeed(&mut self, proc: ProcId) -> Option<(ProcId, HashSet<ProcId>)> {
-        let record = self.find_mut(proc).filter(|record| record.death.is_some())?;
+        let next = self.tree.respawn_process(proc.place())?;
+        let record = self.find_mut(proc)?;
         record.death = None;
         record.pid = 0;
-        record.generation += 1;
-        let next = ProcId { generation: record.generation, ..proc };
         Some((next, std::mem::take(&mut record.acquainted)))
     }
 
@@ -157,12 +188,12 @@ impl<C: Clone> Table<C> {
     }
 
     pub(super) fn launch_of(&self, proc: ProcId) -> Option<u64> {
-        self.find(proc).filter(|record| record.death.is_none())?.launch
+        self.find(proc)?.launch
     }
 
     pub(super) fn pids(&self, mesh: MeshId) -> Vec<i32> {
         let pid = |record: &Record<C>| if record.death.is_none() { record.pid } else { 0 };
-        self.meshes.get(&mesh).map_or_else(Vec::new, |mesh| mesh.procs.iter().map(pid).collect())
+        self.meshes.get(&mesh).map_or_else(Vec::new, |mesh| mesh.places.iter().map(pid).collect())
     }
 
     /// Note that two processes have a link; false if they had one.
@@ -191,69 +222,94 @@ impl<C: Clone> Table<C> {
         self.awaited.len() < before
     }
 
-    pub(super) fn stop(&mut self, mesh: MeshId, reason: &str, waiter: PortId) {
-        self.set_reason(mesh, reason);
-        if let Some(mesh) = self.meshes.get_mut(&mesh) {
-            mesh.waiters.push(waiter);
+    /// Let a mesh end. False, and `waiter` is not kept, if nothing of it lives.
+    pub(super) fn stop(&mut self, mesh: MeshId, reason: &str, waiter: PortId) -> bool {
+        self.tree.stop(Mesh::Procs(mesh), reason);
+        if self.tree.living(Mesh::Procs(mesh)).is_empty() {
+            self.forget_if_gone(mesh);
+            return false;
         }
-    }
-
-    pub(super) fn set_reason(&mut self, mesh: MeshId, reason: &str) {
-        if let Some(mesh) = self.meshes.get_mut(&mesh) {
-            mesh.stopped.get_or_insert_with(|| reason.into());
+        if let Some(found) = self.meshes.get_mut(&mesh) {
+            found.waiters.push(waiter);
         }
+        true
     }
 
-    /// The processes of a mesh that have not ended, with their control links.
-    pub(super) fn living(&self, mesh: MeshId) -> Vec<(ProcId, C)> {
-        let Some(found) = self.meshes.get(&mesh) else { return Vec::new() };
-        let ranked = (0..).zip(&found.procs).filter(|(_, record)| record.death.is_none());
-        let proc = |rank, record: &Record<C>| ProcId { generation: record.generation, ..ProcId::first(mesh, rank) };
-        ranked.filter_map(|(rank, record)| Some((proc(rank, record), record.control.clone()?))).collect()
+    /// The processes of a mesh that have been launched and have not ended, with their control links.
+    pub(super) fn running(&self, mesh: MeshId) -> Vec<(ProcId, C)> {
+        let procs = (0..).zip(self.meshes.get(&mesh).map_or(&[][..], |found| &found.places));
+        let running = |(rank, record): (u32, &Record<C>)| {
+            Some((self.current(ProcId::first(mesh, rank)), record.control.clone()?))
+        };
+        procs.filter_map(running).collect()
     }
 
-    pub(super) fn all_living(&self) -> Vec<ProcId> {
-        self.meshes.keys().flat_map(|mesh| self.living(*mesh)).map(|(proc, _)| proc).collect()
+    pub(super) fn all_running(&self) -> Vec<ProcId> {
+        self.meshes.keys().flat_map(|mesh| self.running(*mesh)).map(|(proc, _)| proc).collect()
     }
 
-    pub(super) fn any_living(&self) -> bool {
-        self.meshes
-            .values()
-            .flat_map(|mesh| &mesh.procs)
-            .any(|record| record.launch.is_some() && record.death.is_none())
+    pub(super) fn any_running(&self) -> bool {
+        !self.launches.is_empty()
     }
 
-    /// From now on every end is wanted.
+    /// From now on every end is wanted, and nothing is started.
     pub(super) fn end_all(&mut self, reason: &str) -> Vec<C> {
-        let meshes: Vec<MeshId> = self.meshes.keys().copied().collect();
-        meshes.iter().for_each(|mesh| self.set_reason(*mesh, reason));
+        self.ended = true;
         self.linked.clear();
-        meshes.into_iter().flat_map(|mesh| self.living(mesh)).map(|(_, control)| control).collect()
+        let meshes: Vec<MeshId> = self.meshes.keys().copied().collect();
+        meshes.iter().for_each(|mesh| self.tree.stop(Mesh::Procs(*mesh), reason));
+        meshes.into_iter().flat_map(|mesh| self.running(mesh)).map(|(_, control)| control).collect()
     }
 
     /// A process ended; none if that was known.
-    pub(super) fn end(&mut self, proc: ProcId, cause: Cause, host: &str) -> Option<End<C>> {
-        let mesh = self.meshes.get_mut(&proc.mesh)?;
-        let record = mesh.procs.get_mut(proc.rank as usize)?;
-        if record.death.is_some() || record.generation != proc.generation {
+    pub(super) fn end(&mut self, proc: ProcId, cause: Cause, host: &str) -> Option<Ended<C>> {
+        if !self.meshes.contains_key(&proc.mesh) {
             return None;
         }
-        let cause = match &mesh.stopped {
-            Some(reason) => Cause::Stopped(reason.clone()),
-            None if !record.replacement.is_empty() => Cause::Stopped("another process takes its place".into()),
-            None => cause,
+        let fallout = self.tree.process_ended(proc, End::Failed(cause))?;
+        let cause = match fallout.end {
+            End::Failed(cause) => cause,
+            End::Stopped(reason) => Cause::Stopped(reason),
         };
-        let death = Death { proc, name: mesh.spawn.name.clone(), host: host.into(), pid: record.pid, cause };
+        let fell = self.tree.below(&fallout.orphans).into_iter().chain(fallout.orphans.iter().copied());
+        let mut fell: Vec<String> = fell.filter_map(|mesh| Some(self.procs(mesh)?.spawn.name.clone())).collect();
+        fell.sort();
+        let mesh = self.meshes.get_mut(&proc.mesh)?;
+        let record = mesh.places.get_mut(proc.rank as usize)?;
+        let (name, pid) = (mesh.spawn.name.clone(), record.pid);
+        let death = Death { name, host: host.into(), pid, fell, ..Death::new(proc, cause) };
         record.death = Some(death.clone());
         let control = record.control.take();
-        let launch = record.launch.take();
         let replacement = std::mem::take(&mut record.replacement);
-        let all_ended = mesh.procs.iter().all(|record| record.death.is_some());
-        let waiters = if all_ended { std::mem::take(&mut mesh.waiters) } else { Vec::new() };
-        if let Some(launch) = launch {
+        if let Some(launch) = record.launch.take() {
             self.launches.remove(&launch);
         }
-        Some(End { death, control, linked: self.unlink(proc), waiters, orphans: self.owned_by(proc), replacement })
+        let all_ended = self.tree.living(Mesh::Procs(proc.mesh)).is_empty();
+        let waiters = if all_ended { std::mem::take(&mut mesh.waiters) } else { Vec::new() };
+        let linked = self.unlink(proc);
+        self.forget_if_gone(proc.mesh);
+        let orphans = fallout.orphans.into_iter().filter_map(|mesh| Some(self.procs(mesh)?.spawn.mesh)).collect();
+        Some(Ended { death, control, linked, waiters, orphans, replacement })
+    }
+
+    fn procs(&self, mesh: Mesh) -> Option<&Procs<C>> {
+        match mesh {
+            Mesh::Procs(mesh) => self.meshes.get(&mesh),
+            Mesh::Actors(_) => None,
+        }
+    }
+
+    /// A mesh of which nothing lives and nothing comes any more leaves no more than a note.
+    pub(super) fn forget_if_gone(&mut self, mesh: MeshId) {
+        let id = Mesh::Procs(mesh);
+        let Some(reason) = self.tree.stopped(id).filter(|_| self.tree.living(id).is_empty()) else { return };
+        let reason = reason.to_owned();
+        let Some(procs) = self.meshes.remove(&mesh) else { return };
+        self.tree.forget(id);
+        if self.gone.len() == REMEMBERED {
+            self.gone.pop_front();
+        }
+        self.gone.push_back(Gone { mesh, name: procs.spawn.name, reason });
     }
 
     fn unlink(&mut self, proc: ProcId) -> Vec<C> {
@@ -263,10 +319,6 @@ impl<C: Clone> Table<C> {
         let others: Vec<ProcId> = gone.into_iter().map(|(a, b)| if a == proc { b } else { a }).collect();
         others.iter().for_each(|other| self.acquaint(*other, proc));
         others.into_iter().filter_map(|other| self.control(other)).collect()
-    }
-
-    fn owned_by(&self, proc: ProcId) -> Vec<MeshId> {
-        self.meshes.iter().filter(|(_, mesh)| mesh.spawn.owner.proc == proc).map(|(id, _)| *id).collect()
     }
 }
 
@@ -305,7 +357,7 @@ mod tests {
         table.add_mesh(spawn);
         let procs: Vec<ProcId> = (0..spawn.count).map(|rank| ProcId::first(spawn.mesh, rank)).collect();
         for proc in &procs {
-            table.add_launch(*proc, *proc);
+            assert!(table.add_launch(*proc, *proc).is_some());
         }
         procs
     }
@@ -359,8 +411,10 @@ mod tests {
                         let others: HashSet<ProcId> = related.map(|(a, b)| if *a == proc { *b } else { *a }).collect();
                         prop_assert_eq!(heard, others);
                         links.retain(|(a, b)| *a != proc && *b != proc);
-                        let owned = proc == ProcId::first(MeshId([1; 16]), 0);
-                        prop_assert_eq!(end.orphans, if owned { vec![MeshId([2; 16])] } else { vec![] });
+                        let owned = proc == ProcId::first(MeshId([1; 16]), 0) && !stopped.contains(&MeshId([2; 16]));
+                        prop_assert_eq!(&end.orphans, &if owned { vec![MeshId([2; 16])] } else { vec![] });
+                        prop_assert_eq!(end.death.fell, if owned { vec!["mesh 2"] } else { vec![] });
+                        stopped.extend(end.orphans);
                         let is_stop = matches!(end.death.cause, Cause::Stopped(_));
                         prop_assert!(is_stop || !stopped.contains(&proc.mesh), "a wanted end is no failure");
                         answered.extend(end.waiters);
@@ -375,19 +429,18 @@ mod tests {
                     Step::Stop(mesh) => {
                         let mesh = MeshId([mesh; 16]);
                         asked += 1;
-                        if table.living(mesh).is_empty() {
+                        stopped.insert(mesh);
+                        if !table.stop(mesh, "test", port(asked)) {
                             answered.push(port(asked));
-                        } else {
-                            table.stop(mesh, "test", port(asked));
-                            stopped.insert(mesh);
                         }
                     }
                     Step::Succeed(at) => {
                         let successor = table.succeed(procs[at]);
-                        prop_assert_eq!(successor.is_some(), dead.contains(&procs[at]));
+                        let can = dead.contains(&procs[at]) && !stopped.contains(&procs[at].mesh);
+                        prop_assert_eq!(successor.is_some(), can);
                         if let Some((next, _)) = successor {
                             prop_assert_eq!(next, procs[at].next());
-                            table.add_launch(next, next);
+                            prop_assert!(table.add_launch(next, next).is_some());
                             procs[at] = next;
                         }
                     }
@@ -400,7 +453,11 @@ mod tests {
                     answered.extend(end.replacement);
                 }
             }
-            prop_assert!(!table.any_living());
+            prop_assert!(!table.any_running());
+            for mesh in stopped {
+                prop_assert!(table.find(ProcId::first(mesh, 0)).is_none(), "what is stopped and gone leaves a note");
+                prop_assert!(table.gone(ProcId::first(mesh, 0), "host").is_some());
+            }
             let mut indices: Vec<u64> = answered.iter().map(|port| port.index).collect();
             indices.sort_unstable();
             prop_assert_eq!(indices, (1..=asked).collect::<Vec<_>>(), "whoever asked is answered exactly once");
@@ -415,6 +472,35 @@ mod tests {
         let (next, _) = table.succeed(first).unwrap();
         table.add_launch(next, next);
         assert!(table.end(first, Cause::Signal(9), "host").is_none());
-        assert!(table.any_living());
+        assert!(table.any_running());
+    }
+
+    #[test]
+    fn what_was_stopped_before_it_was_launched_is_not_launched() {
+        let mut table = Table::<ProcId>::default();
+        let (mesh, owner) = (spawn(1, 2, client()), client());
+        assert!(table.add_mesh(&mesh));
+        let [first, second] = [0, 1].map(|rank| ProcId::first(mesh.mesh, rank));
+        assert!(table.add_launch(first, owner).is_some());
+        assert!(table.stop(mesh.mesh, "enough", port(1)), "it counts as living until it is known not to be");
+        assert!(table.add_launch(second, owner).is_none());
+        assert!(table.end(second, Cause::Launch(String::new()), "host").unwrap().waiters.is_empty());
+        assert_eq!(table.end(first, Cause::Exit(0), "host").unwrap().waiters, [port(1)]);
+    }
+
+    #[test]
+    fn meshes_that_are_gone_leave_a_bounded_memory() {
+        let mut table = Table::<ProcId>::default();
+        for number in 0..2 * REMEMBERED as u64 {
+            let mut id = [0; 16];
+            id[..8].copy_from_slice(&number.to_le_bytes());
+            let spawn = SpawnProcs { mesh: MeshId(id), ..spawn(0, 1, client()) };
+            let proc = add(&mut table, &spawn)[0];
+            table.link(client(), proc);
+            table.stop(spawn.mesh, "enough", port(number));
+            assert_eq!(table.end(proc, Cause::Exit(0), "host").unwrap().waiters, [port(number)]);
+        }
+        assert_eq!((table.meshes.len(), table.tree.meshes().count(), table.gone.len()), (0, 0, REMEMBERED));
+        assert_eq!((table.launches.len(), table.linked.len(), table.awaited.len()), (0, 0, 0));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::{ActorId, MeshId, Place, ProcId};
+use crate::wire::header::Sender;
 
 /// All meshes that are known, with their owners and members. `C` is why something failed.
 #[derive(Clone, Debug)]
@@ -76,6 +77,12 @@ struct Member<C> {
     end: Option<End<C>>,
     /// It is to end, for another one to take its place.
     makes_room: bool,
+}
+
+impl From<Sender> for Owner {
+    fn from(sender: Sender) -> Self {
+        Self { proc: sender.proc, actor: sender.actor }
+    }
 }
 
 impl<C> Default for Tree<C> {

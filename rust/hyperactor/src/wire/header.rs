@@ -111,6 +111,11 @@ pub enum Control {
     },
     /// Process to agent: put new processes in the places of dead ones.
     Respawn(RespawnProcs),
+    /// Agent to process: what it asked for is done.
+    Answered {
+        /// Where it waits for that.
+        port: PortId,
+    },
 }
 
 /// Start the processes of a mesh.
