@@ -51,6 +51,8 @@ class Death:
     @property
     def reason(self) -> str: ...  # one sentence for a person
     @property
+    def fell(self) -> list[str]: ...  # labels of the process meshes that were stopped because of it
+    @property
     def detail(self) -> bytes: ...  # kind "actor": what `Mailbox.close` was given; else empty
 
 @final
@@ -99,6 +101,38 @@ class Notifier:
         """Block until there are tokens (or `timeout` seconds passed: empty list), then drain."""
     def push(self, token: int) -> None:
         """Queue a token from Python."""
+
+@final
+class Ownership:
+    """What the actors of one process own, and which of them is told of what: a part of the tree of ownership.
+
+    Meshes, owners and processes are their 16-byte ids; ranks are those of process meshes.
+    """
+
+    def __new__(cls, runtime: Runtime) -> Self: ...
+    def spawn_procs(self, owner: bytes, mesh: bytes, count: int) -> None: ...
+    def spawn_actors(self, owner: bytes, mesh: bytes, procs: bytes, ranks: Sequence[int]) -> None: ...
+    def respawn_actors(self, mesh: bytes, ranks: Sequence[int]) -> int | None:
+        """New actors take these places: which life of theirs that is. None where the mesh belongs to nobody here."""
+    def forget(self, mesh: bytes) -> None:
+        """The mesh was stopped: nobody here is told of it any more."""
+    def process_ended(self, death: Death) -> list[tuple[bytes, bytes]]:
+        """Who is told of the end of a process, as (owner, mesh of that owner)."""
+    def actor_failed(self, mesh: bytes, rank: int, life: int) -> bytes | None:
+        """Who is told of the failure of an actor; None where it is old news or nobody's here."""
+    def owner_ended(self, owner: bytes) -> None: ...
+    def __len__(self) -> int:
+        """How many meshes belong to somebody here."""
+
+@final
+class News:
+    """Failures that wait for one owner, merged by mesh and cause."""
+
+    def __new__(cls) -> Self: ...
+    def add(self, mesh: bytes, rank: int, cause: bytes) -> bool:
+        """True if it is the first of this mesh and cause, False if it joined others that wait."""
+    def take(self) -> tuple[bytes, bytes, list[int]] | None:
+        """The oldest: mesh, cause, and the ranks that have come together."""
 
 @final
 class Mailbox:

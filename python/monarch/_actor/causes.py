@@ -9,8 +9,8 @@ from monarch._actor.failure import MeshFailure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Literal
+    from collections.abc import Iterable, Sequence
+    from typing import Any, Literal
 
     from monarch._actor.actor_mesh import ActorMesh
     from monarch._actor.failure import Kind
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Cause:
     """Why something ended: a failure of a `MeshFailure.kind`, or an orderly stop."""
 
-    __slots__ = ("exception", "exit_code", "formatted", "kind", "reason", "signal")
+    __slots__ = ("exception", "exit_code", "fell", "formatted", "kind", "reason", "signal")
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class Cause:
         formatted: str = "",
         exit_code: int | None = None,
         signal: int | None = None,
+        fell: tuple[str, ...] = (),
     ) -> None:
         self.kind = kind
         self.reason = reason  # continues a sentence that begins with who ended
@@ -40,6 +41,7 @@ class Cause:
         self.formatted = formatted
         self.exit_code = exit_code
         self.signal = signal
+        self.fell = fell  # names of the meshes that were stopped because of it
 
     @classmethod
     def raised(cls, kind: CauseKind, what: str, exception: BaseException) -> Cause:
@@ -62,13 +64,14 @@ class Cause:
         if self.exception is not None:
             payload, buffers = pack_exception(self.exception)
             packed = payload, [bytes(buffer) for buffer in buffers]
-        return _pickle.dumps((self.kind, self.reason, self.formatted, self.exit_code, self.signal, packed), 5)
+        fields = self.kind, self.reason, self.formatted, self.exit_code, self.signal, self.fell, packed
+        return _pickle.dumps(fields, 5)
 
     @classmethod
     def from_detail(cls, detail: bytes) -> Cause:
-        kind, reason, formatted, exit_code, signal, packed = _pickle.loads(detail)
+        kind, reason, formatted, exit_code, signal, fell, packed = _pickle.loads(detail)
         exception = unpack_exception(*packed)[0] if packed is not None else None
-        return cls(kind, reason, exception, formatted, exit_code, signal)
+        return cls(kind, reason, exception, formatted, exit_code, signal, fell)
 
     @classmethod
     def of_death(cls, death: Death, processes: Region) -> Cause:
@@ -79,10 +82,11 @@ class Cause:
             return cls("stopped", f"was stopped: {death.reason}")
         if death.kind == "signal" and death.signal is not None:
             how = f"was killed by signal {signal_name(death.signal)}"
-            return cls("signal", f"{_process(death, processes)} {how}", signal=death.signal)
+            return cls("signal", f"{_process(death, processes)} {how}", signal=death.signal, fell=tuple(death.fell))
         if death.kind == "exit" and death.exit_code is not None:
             how = f"exited with status {death.exit_code}"
-            return cls("exit", f"{_process(death, processes)} {how}", exit_code=death.exit_code)
+            fell = tuple(death.fell)
+            return cls("exit", f"{_process(death, processes)} {how}", exit_code=death.exit_code, fell=fell)
         how = "could not be started" if death.kind == "launch" else "was lost"
         return cls(
             "exit" if death.kind == "launch" else "host_lost", f"{_process(death, processes)} {how}: {death.reason}"
@@ -90,7 +94,14 @@ class Cause:
 
     def explained(self, why: str) -> Cause:
         """This cause with a reason for which nothing was done about it."""
-        return Cause(self.kind, f"{self.reason}; {why}", self.exception, self.formatted, self.exit_code, self.signal)
+        return self._changed(reason=f"{self.reason}; {why}")
+
+    def with_fallen(self, names: Iterable[str]) -> Cause:
+        """This cause with the meshes that were stopped because of it."""
+        return self._changed(fell=(*self.fell, *names))
+
+    def _changed(self, **changes: Any) -> Cause:
+        return Cause(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})
 
     @property
     def is_of_process(self) -> bool:
@@ -115,6 +126,7 @@ class Cause:
             exception_formatted=self.formatted,
             exit_code=self.exit_code,
             signal=self.signal,
+            fell=self.fell,
         )
 
 

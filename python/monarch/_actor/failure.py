@@ -18,7 +18,8 @@ class MeshFailure:
     """Ranks of a mesh that failed of one cause. A value: it pickles, also where its exception does not."""
 
     __slots__ = (
-        "_formatted", "_reason", "exception", "exit_code", "kind", "mesh", "mesh_name", "name", "ranks", "signal"
+        "_fell", "_formatted", "_reason",
+        "exception", "exit_code", "kind", "mesh", "mesh_name", "name", "ranks", "signal",
     )  # fmt: skip
 
     def __init__(
@@ -34,6 +35,7 @@ class MeshFailure:
         exception_formatted: str = "",
         exit_code: int | None = None,
         signal: int | None = None,
+        fell: Sequence[str] = (),
     ) -> None:
         self.mesh = mesh  # a reference to the mesh, where there is one
         self.name = name  # as it was spawned
@@ -44,14 +46,16 @@ class MeshFailure:
         self.exit_code = exit_code
         self.signal = signal
         self._reason = reason
+        self._fell = tuple(fell)  # names of the meshes that were stopped because of it
         self._formatted = exception_formatted or (format_exception(exception) if exception is not None else "")
 
     def report(self) -> str:
-        """Who failed, why, with the traceback where there is one."""
+        """Who failed, why, with the traceback where there is one, and which meshes fell because of it."""
         ranks = ", ".join(map(str, self.ranks))
         where = f"{self.mesh_name}[{ranks}]" if ranks else self.mesh_name
         trace = f"\n{self._formatted.rstrip()}" if self._formatted else ""
-        return f"{where} and all its descendants have failed: {self._reason}{trace}"
+        fell = f"\nStopped because of it: {', '.join(self._fell)}" if self._fell else ""
+        return f"{where} and all its descendants have failed: {self._reason}{trace}{fell}"
 
     def __repr__(self) -> str:
         crashed = [point.rank for point in self.ranks]
@@ -65,7 +69,7 @@ class MeshFailure:
         fields = {
             name: getattr(self, name) for name in ("name", "mesh_name", "ranks", "kind", "mesh", "exit_code", "signal")
         }
-        fields.update(reason=self._reason, exception_formatted=self._formatted)
+        fields.update(reason=self._reason, exception_formatted=self._formatted, fell=self._fell)
         packed = None
         if self.exception is not None:
             payload, buffers = pack_exception(self.exception)

@@ -42,12 +42,14 @@ def respawn(
     owner: tuple[bytes, int, bytes],
     positions: tuple[int, ...],
     only_ended: bool,
+    life: int,
 ) -> bytes:
     """As `spawn`, in some places of the mesh again: receiver k of the request is at `positions[k]`.
 
-    An actor that is still there is ended first, or, with `only_ended`, left alone.
+    An actor that is still there is ended first, or, with `only_ended`, left alone. `life` tells news of the new actors
+    from news of those before them.
     """
-    return encode("respawn", actor, name, procs, creator, owner, positions, only_ended)
+    return encode("respawn", actor, name, procs, creator, owner, positions, only_ended, life)
 
 
 def stop(actor: bytes, reason: str) -> bytes:
@@ -55,6 +57,6 @@ def stop(actor: bytes, reason: str) -> bytes:
     return encode("stop", actor, reason)
 
 
-def child_failed(owner: bytes, child: bytes, position: int) -> bytes:
-    """Tell an owner that one of the actors it spawned died; the payload is the failure's `detail`."""
-    return encode("child failed", owner, child, position)
+def child_failed(child: bytes, rank: int, life: int) -> bytes:
+    """Tell whoever spawned an actor that it died, in this life of it; the payload is the failure's `detail`."""
+    return encode("child failed", child, rank, life)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from threading import Lock
 
 from monarch._actor.causes import Cause
 from monarch._actor.errors import SupervisionError
+from monarch._native import News
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,24 +39,23 @@ class FailureQueue:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._order: deque[tuple[object, ...]] = deque()
-        self._waiting: dict[tuple[object, ...], tuple[MeshRoot, Cause, set[int]]] = {}
+        self._news = News()
+        self._known: dict[tuple[bytes, bytes], tuple[MeshRoot, Cause]] = {}
 
     def add(self, root: MeshRoot, cause: Cause, rank: int) -> None:
-        key = (root.identity, *cause.key)
+        key = repr(cause.key).encode(errors="replace")
         with self._lock:
-            if key not in self._waiting:
-                self._waiting[key] = (root, cause, set())
-                self._order.append(key)
-            self._waiting[key][2].add(rank)
+            if self._news.add(root.identity, rank, key):
+                self._known[root.identity, key] = root, cause
 
     def take(self) -> MeshFailure | None:
         """The next failure to tell, None when there is none."""
         with self._lock:
-            if not self._order:
+            if (told := self._news.take()) is None:
                 return None
-            root, cause, ranks = self._waiting.pop(self._order.popleft())
+            mesh, key, ranks = told
+            root, cause = self._known.pop((mesh, key))
         return root.failure(cause, ranks)
 
     def __bool__(self) -> bool:
-        return bool(self._order)
+        return bool(self._known)

@@ -13,6 +13,12 @@ impl From<death::Death> for Death {
     }
 }
 
+impl Death {
+    pub fn inner(&self) -> &death::Death {
+        &self.0
+    }
+}
+
 #[pymethods]
 impl Death {
     #[getter]
@@ -64,6 +70,11 @@ impl Death {
     #[getter]
     fn reason(&self) -> String {
         self.0.reason()
+    }
+
+    #[getter]
+    fn fell(&self) -> Vec<String> {
+        self.0.fell.clone()
     }
 
     #[getter]

@@ -11,6 +11,7 @@ mod info;
 mod mailbox;
 mod message;
 mod notifier;
+mod ownership;
 mod payload;
 mod replies;
 mod runtime;
@@ -33,6 +34,8 @@ mod _native {
     use super::message::Message;
     #[pymodule_export]
     use super::notifier::Notifier;
+    #[pymodule_export]
+    use super::ownership::{News, Ownership};
     #[pymodule_export]
     use super::replies::Replies;
     #[pymodule_export]

@@ -72,11 +72,13 @@ class LocalActor(Owner):
         procs: ProcMesh,
         creator: CreatorInstance,
         owner: tuple[bytes, int, bytes],
+        life: int,
         request: _native.Message,
     ) -> None:
         super().__init__(process, actor)
         self.name = name
         self.owner = owner  # process mesh, rank and id of the actor that spawned this one
+        self.life = life  # which of the actors in this place, as its owner counts
         self.rank = Point(position, procs._region.extent)
         self.instance = Instance(self, name, None, self.rank, procs, creator)
         self.mailbox = process.runtime.mailbox(actor)
@@ -319,14 +321,14 @@ class LocalActor(Owner):
         with self._lock:
             if self.cause is not None or self.ended.is_set():
                 return
-            self.cause = cause
+            self.cause = cause = cause.with_fallen(mesh.name for mesh in self.meshes())
             self.over = True
         detail = cause.detail()
         self.mailbox.close("actor", cause.reason, detail)
-        mesh, rank, owner = self.owner
+        mesh, rank, _ = self.owner
         runtime = self.process.runtime
         target = _native.Targets(runtime, mesh, [rank], _native.PROCESS_ACTOR)
-        target.cast(self.actor, requests.child_failed(owner, self.actor, runtime.rank), detail)
+        target.cast(self.actor, requests.child_failed(self.actor, runtime.rank, self.life), detail)
         self.told_of_failure()
 
     def abort(self, reason: str) -> None:
@@ -358,6 +360,13 @@ class LocalActor(Owner):
                 self._interrupter = threading.Timer(INTERRUPT_AFTER_S, self.interrupt)
                 self._interrupter.daemon = True
                 self._interrupter.start()
+
+    def goes_on_as(self, life: int) -> bool:
+        """Be the actor of this life too, unless this is over."""
+        with self._lock:
+            if not self.over:
+                self.life = life
+            return not self.over
 
     def be_succeeded(self, make: Callable[[], None]) -> None:
         """End, and then call `make` for the actor that takes this one's place; at once where this one has ended.
@@ -400,6 +409,7 @@ class LocalActor(Owner):
         """The last thing of an actor's life."""
         if self._interrupter is not None:
             self._interrupter.cancel()
+        self.process.ownership.owner_ended(self.actor)
         with self._lock:
             self.process.actors.pop(self.actor, None)
             self.ended.set()

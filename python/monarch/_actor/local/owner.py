@@ -48,7 +48,7 @@ class Owner:
         raise RuntimeError("the program itself cannot be aborted like an actor; raise an exception instead")
 
     def child_died(self, root: MeshRoot, cause: Cause, rank: int) -> None:
-        """A member of a mesh of this owner, given by its process rank, is dead."""
+        """A member of a mesh of this owner, given by its process rank, failed."""
         if cause.kind == "stopped" or root.stopped is not None:
             return
         if root.restarter is not None:
@@ -61,17 +61,13 @@ class Owner:
         self.failures.add(root, cause, rank)
         self.told_of_failure()
 
-    def process_died(self, mesh: bytes, rank: int, cause: Cause) -> None:
-        """A process ended: every mesh of this owner that had a member there lost it."""
-        affected: list[MeshRoot] = [
-            root
-            for root in list(self.actor_meshes.values())
-            if root.procs._root.mesh == mesh and root.region.contains_base_rank(rank)
-        ]
-        if not affected and mesh in self.proc_meshes:
-            affected = [self.proc_meshes[mesh]]
-        for root in affected:
-            self.child_died(root, cause, rank)
+    def mesh(self, identity: bytes) -> MeshRoot | None:
+        """A mesh of this owner."""
+        return self.actor_meshes.get(identity) or self.proc_meshes.get(identity)
+
+    def meshes(self) -> list[MeshRoot]:
+        """All meshes of this owner."""
+        return [*self.actor_meshes.values(), *self.proc_meshes.values()]
 
     def stop_children(self, reason: str) -> list[Future[None]]:
         """Begin to stop all meshes of this owner; actors are asked before the processes they live in."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from monarch._actor.host_mesh import HostMesh
     from monarch._actor.local.actor import LocalActor
     from monarch._actor.local.owner import Owner
+    from monarch._actor.mesh_root import MeshRoot
     from monarch._actor.proc_mesh import ProcMesh, ProcMeshRoot
     from monarch._actor.recovery.policy import RestartPolicy
 
@@ -51,6 +52,7 @@ class Process:
         self.host_mesh = host_mesh
         self.proc_mesh = proc_mesh
         self.pid = os.getpid()
+        self.ownership = _native.Ownership(runtime)
         self.root: Owner | None = None  # the program itself, in a client
         self.root_context: Context | None = None
         self.actors: dict[bytes, LocalActor] = {}
@@ -92,18 +94,24 @@ class Process:
         root = ProcMeshRoot(_native.new_id(), name, extent.region, host)
         procs = ProcMesh(root, root.region, owned=True)
         welcome = launch.welcome(procs, bootstrap)
-        self.runtime.spawn_procs(
-            root.mesh,
-            name,
-            extent.nelements,
-            owner.actor,
-            launch.program(),
-            launch.ARGUMENTS,
-            launch.environment(),
-            directory,
-            welcome,
-        )
         owner.proc_meshes[root.mesh] = root
+        self.ownership.spawn_procs(owner.actor, root.mesh, extent.nelements)
+        try:
+            self.runtime.spawn_procs(
+                root.mesh,
+                name,
+                extent.nelements,
+                owner.actor,
+                launch.program(),
+                launch.ARGUMENTS,
+                launch.environment(),
+                directory,
+                welcome,
+            )
+        except BaseException:
+            del owner.proc_meshes[root.mesh]
+            self.ownership.forget(root.mesh)
+            raise
         return procs
 
     def spawn_actor_mesh(
@@ -130,6 +138,7 @@ class Process:
 
             root.restarter = Restarter(owner, root, policy)
         owner.actor_meshes[root.actor] = root
+        self.ownership.spawn_actors(owner.actor, root.actor, procs._root.mesh, root.region.ranks())
         procs._root.actors.add(root)
         root.request = payload, buffers
         root.spawned = procs._targets().call(owner.actor, descriptor, payload, buffers)
@@ -141,6 +150,9 @@ class Process:
         if owner is None or root.request is None:
             raise RuntimeError(f"cannot respawn {root.name!r}: its owner has ended")
         base_ranks = [root.region.base_rank(position) for position in positions]
+        life = self.ownership.respawn_actors(root.actor, base_ranks)
+        if life is None:
+            raise RuntimeError(f"cannot respawn {root.name!r}: it was stopped")
         targets = _native.Targets(self.runtime, root.procs._root.mesh, base_ranks, _native.PROCESS_ACTOR)
         descriptor = requests.respawn(
             root.actor,
@@ -150,6 +162,7 @@ class Process:
             (self.runtime.mesh, self.runtime.rank, owner.actor),
             positions,
             only_ended,
+            life,
         )
         replies = targets.call(owner.actor, descriptor, *root.request)
         subject = Subject(f"{root.name}.respawn", Extent(("respawned",), (len(positions),)), root)
@@ -174,7 +187,7 @@ class Process:
             subject = Subject(f"{root.name}.stop", root.region.extent, root)
             root.stopping = Future._of(replies, len(root.region), _stopped, subject, quiet=True)
             if owner is not None:
-                owner.actor_meshes.pop(root.actor, None)
+                self._disown(owner, root)
         return root.stopping
 
     def stop_proc_mesh(self, root: ProcMeshRoot, reason: str) -> Future[None]:
@@ -187,8 +200,13 @@ class Process:
             for owner in self.owners():
                 owner.proc_meshes.pop(root.mesh, None)
                 for actors in [a for a in list(owner.actor_meshes.values()) if a.procs._root is root]:
-                    owner.actor_meshes.pop(actors.actor, None)
+                    self._disown(owner, actors)
+            self.ownership.forget(root.mesh)
         return root.stopping
+
+    def _disown(self, owner: Owner, root: ActorMeshRoot) -> None:
+        owner.actor_meshes.pop(root.actor, None)
+        self.ownership.forget(root.actor)
 
     def _owner_of(self, root: ActorMeshRoot) -> Owner | None:
         return next((owner for owner in self.owners() if root.actor in owner.actor_meshes), None)
@@ -228,7 +246,7 @@ class Process:
         creator: CreatorInstance,
         owner: tuple[bytes, int, bytes],
     ) -> None:
-        self._make(message, message.rank, actor, name, procs, creator, owner)
+        self._make(message, message.rank, actor, name, procs, creator, owner, 0)
 
     def _respawn(
         self,
@@ -240,14 +258,15 @@ class Process:
         owner: tuple[bytes, int, bytes],
         positions: tuple[int, ...],
         only_ended: bool,
+        life: int,
     ) -> None:
         def make_in_its_place() -> None:
             # Also called on the thread of an actor that has just ended, beside the server's.
             with self._places:
                 before = self.actors.get(actor)
                 if before is None:
-                    self._make(message, positions[message.rank], actor, name, procs, creator, owner)
-            if before is not None and only_ended and not before.over:
+                    self._make(message, positions[message.rank], actor, name, procs, creator, owner, life)
+            if before is not None and only_ended and before.goes_on_as(life):
                 message.reply(_native.STATUS_VALUE, DONE)
             elif before is not None:
                 before.be_succeeded(make_in_its_place)
@@ -263,10 +282,11 @@ class Process:
         procs: ProcMesh,
         creator: CreatorInstance,
         owner: tuple[bytes, int, bytes],
+        life: int,
     ) -> None:
         from monarch._actor.local.actor import LocalActor
 
-        local = LocalActor(self, actor, name, position, procs, creator, owner, message)
+        local = LocalActor(self, actor, name, position, procs, creator, owner, life, message)
         if self.bootstrap_error is not None:
             local.refuse(self.bootstrap_error)
             return
@@ -280,23 +300,28 @@ class Process:
         else:
             local.stop(reason, message)
 
-    def _child_failed(self, message: _native.Message, owner: bytes, child: bytes, rank: int) -> None:
-        found = next((o for o in self.owners() if o.actor == owner), None)
-        root = found.actor_meshes.get(child) if found is not None else None
-        if found is not None and root is not None:
-            found.child_died(root, Cause.from_detail(message.payload), rank)
+    def _child_failed(self, message: _native.Message, child: bytes, rank: int, life: int) -> None:
+        told = self.ownership.actor_failed(child, rank, life)
+        if told is not None:
+            self._tell(told, child, rank, lambda root: Cause.from_detail(message.payload))
 
     def _process_died(self, message: _native.Message) -> None:
         death = message.death
         if death is None:
             return
-        for owner in self.owners():
-            known = owner.proc_meshes.get(death.mesh) or _procs_of(owner, death.mesh)
-            if known is not None:
-                owner.process_died(death.mesh, death.rank, Cause.of_death(death, known.processes))
+        for owner, mesh in self.ownership.process_ended(death):
+            self._tell(owner, mesh, death.rank, lambda root: Cause.of_death(death, root.processes))
         for local in list(self.actors.values()):
             if local.owner[:2] == (death.mesh, death.rank):
                 local.stop("its owner's process ended", None)
+
+    def _tell(self, actor: bytes, mesh: bytes, rank: int, cause: Callable[[MeshRoot], Cause]) -> None:
+        """Let an owner in this process know that a member of a mesh of it failed."""
+        root_owner = self.root
+        owner = root_owner if root_owner is not None and root_owner.actor == actor else self.actors.get(actor)
+        root = owner.mesh(mesh) if owner is not None else None
+        if owner is not None and root is not None:
+            owner.child_died(root, cause(root), rank)
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
@@ -312,10 +337,6 @@ class Process:
             local.interrupt()
         for local in late:
             local.ended.wait(0.2)
-
-
-def _procs_of(owner: Owner, mesh: bytes) -> ProcMeshRoot | None:
-    return next((a.procs._root for a in list(owner.actor_meshes.values()) if a.procs._root.mesh == mesh), None)
 
 
 def _stopped(subject: Subject, replies: _native.Replies) -> None:
