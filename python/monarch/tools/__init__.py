@@ -1,0 +1,1 @@
+"""Small helpers around programs that use Monarch."""
