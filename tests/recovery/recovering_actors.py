@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any
 
-from monarch.actor import Actor, MeshFailure, RestartPolicy, endpoint, this_host
+from monarch.actor import Actor, MeshFailure, RestartPolicy, current_rank, endpoint, this_host
 
 
 class Worker(Actor):
@@ -36,6 +36,13 @@ class Worker(Actor):
     @endpoint
     def refuse(self, text: str) -> None:
         raise ValueError(text)
+
+    @endpoint
+    def refuse_once_there(self, path: str, ranks: list[int]) -> None:
+        """Refuse, at some ranks not before the file is there."""
+        while current_rank().rank in ranks and not os.path.exists(path):
+            time.sleep(0.002)
+        raise ValueError(f"refused by {current_rank().rank}")
 
     @endpoint
     def end_process(self) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +140,29 @@ def test_fail_fast_raises_with_the_first_exception(pair: ProcMesh, tmp_path: Pat
     go.touch()
     with pytest.raises(ActorError, match="refused"):
         patient.get(timeout=20)
+
+
+def test_fail_fast_raises_what_arrived_first_however_late_it_is_looked_at(pair: ProcMesh, tmp_path: Path) -> None:
+    workers: Any = pair.spawn("workers", Worker)
+    go = tmp_path / "go"
+    with callback_thread_held(workers.count.call()):
+        call = workers.refuse_once_there.options(fail_fast=True).call(str(go), [0])
+        # What a rank sends arrives in order: after this its error is here.
+        workers.slice(w=1).count.call_one().get(timeout=20)
+        go.touch()
+        workers.slice(w=0).count.call_one().get(timeout=20)
+    with pytest.raises(ValueError, match="refused by 1"):
+        call.get(timeout=20)
+
+
+@contextmanager
+def callback_thread_held(future: Any) -> Iterator[None]:
+    """Nothing is called back meanwhile; `future` is one that will be done."""
+    held, release = threading.Event(), threading.Event()
+    future.add_done_callback(lambda _: (held.set(), release.wait(60)))
+    assert held.wait(20)
+    yield
+    release.set()
 
 
 def test_fail_fast_without_an_exception_has_all_values(pair: ProcMesh) -> None:

@@ -7,7 +7,7 @@ from monarch._native import STATUS_DEAD, STATUS_ERROR, STATUS_VALUE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
     from monarch._actor.endpoint import Endpoint
@@ -31,12 +31,23 @@ def answer_at(index: int) -> Callable[[Endpoint[..., Any], Replies], Any]:
 
 
 def answers_of_all(endpoint: Endpoint[..., Any], replies: Replies) -> ValueMesh[Any]:
-    """The results of a call to many, by rank; they are unpickled when looked at."""
+    """The results of a call to many, by rank; they are unpickled when looked at. Of errors, that of the lowest rank."""
+    return _answers(endpoint, replies, lambda messages: sorted(messages, key=lambda message: message.rank))
+
+
+def answers_until_an_error(endpoint: Endpoint[..., Any], replies: Replies) -> ValueMesh[Any]:
+    """The same, but of errors that which arrived first: the others may be its consequences."""
+    return _answers(endpoint, replies, lambda messages: messages)
+
+
+def _answers(
+    endpoint: Endpoint[..., Any], replies: Replies, ranked: Callable[[list[Message]], list[Message]]
+) -> ValueMesh[Any]:
     from monarch._actor.value_mesh import ValueMesh
 
     messages = [replies.message(index) for index in range(replies.arrived)]
     if any(message.status != STATUS_VALUE for message in messages):
-        raise _error_of_many(endpoint, messages)
+        raise _error_of_many(endpoint, ranked(messages))
     thunks: list[Callable[[], Any]] = [_nothing] * len(messages)
     for message in messages:
         thunks[message.rank] = _thunk(message)
@@ -80,8 +91,8 @@ def _error(subject: Awaited, message: Message) -> Exception:
     return RuntimeError(f"{subject.label}: answer of unknown status {message.status}")
 
 
-def _error_of_many(endpoint: Endpoint[..., Any], messages: Sequence[Message]) -> Exception:
-    """One error for all: a death before an exception, the lowest rank first. It carries what every rank answered."""
+def _error_of_many(endpoint: Endpoint[..., Any], messages: list[Message]) -> Exception:
+    """One error for all: the first death, or else the first exception. It carries what every rank answered."""
     from monarch._actor.shape import Point
 
     results: dict[Point, Any] = {}
@@ -92,7 +103,7 @@ def _error_of_many(endpoint: Endpoint[..., Any], messages: Sequence[Message]) ->
             results[point] = _value(endpoint, message)
         except Exception as error:
             failures[point] = error
-    first = min(messages, key=lambda message: (_SEVERITY.get(message.status, 0), message.rank))
+    first = min(messages, key=lambda message: _SEVERITY.get(message.status, 0))
     # A fresh object, so that the error is not among its own failures.
     chosen: Any = _error(endpoint, first)
     chosen.results, chosen.failures = results, failures

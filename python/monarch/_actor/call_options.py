@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from monarch._actor.answers import answer_of_one, answers_of_all
+from monarch._actor.answers import answer_of_one, answers_of_all, answers_until_an_error
 from monarch._actor.context import sender
 from monarch._actor.future import Future
 from monarch._actor.generics import Generic, ParamSpec, TypeVar
@@ -48,7 +48,8 @@ class EndpointWithOptions(Generic[P, R]):
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Future[ValueMesh[R]]:
         """`Endpoint.call` with these options."""
         targets = self._endpoint._targets
-        return self._begin(targets.call, len(targets), answers_of_all, args, kwargs)
+        decode = answers_until_an_error if self._fail_fast else answers_of_all
+        return self._begin(targets.call, len(targets), decode, args, kwargs)
 
     def call_one(self, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """`Endpoint.call_one` with these options."""
