@@ -61,6 +61,7 @@ lint: $(VENV)/.package $(VENV)/.test $(VENV)/.lint deny ## check format, lints, 
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/stubtest monarch._native --allowlist tools/stubtest-allowlist
 
 CLIPPY := PYO3_PYTHON=$(abspath $(BIN))/python cargo clippy --locked --workspace --all-targets --quiet

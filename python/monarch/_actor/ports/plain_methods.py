@@ -8,13 +8,35 @@ from monarch._actor.endpoint import Endpoint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
+    from collections.abc import Awaitable, Callable, Mapping
+    from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
+
+    from monarch._actor.ports.port import Port
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
 
-def as_endpoint(
-    method: Callable[..., Any], *, propagate: Any = None, explicit_response_port: bool = False
-) -> Endpoint[..., Any]:
+if TYPE_CHECKING:
+
+    @overload
+    def as_endpoint(
+        method: Callable[Concatenate[Port[R], P], object],
+        *,
+        propagate: Any = None,
+        explicit_response_port: Literal[True],
+    ) -> Endpoint[P, R]: ...
+    @overload
+    def as_endpoint(
+        method: Callable[P, Awaitable[R]], *, propagate: Any = None, explicit_response_port: Literal[False] = False
+    ) -> Endpoint[P, R]: ...
+    @overload
+    def as_endpoint(
+        method: Callable[P, R], *, propagate: Any = None, explicit_response_port: Literal[False] = False
+    ) -> Endpoint[P, R]: ...
+
+
+def as_endpoint(method: Any, *, propagate: Any = None, explicit_response_port: bool = False) -> Any:
     """An endpoint of a plain method of spawned actors: `as_endpoint(mesh.method).call(…)`.
 
     Wrong arguments are found by the actor: an `ActorError` that is a `TypeError`. `propagate` is for tensor calls.
