@@ -51,6 +51,8 @@ class Death:
     @property
     def reason(self) -> str: ...  # one sentence for a person
     @property
+    def tail(self) -> tuple[list[str], str] | None: ...  # last lines on stderr, and the file with all ("": gone)
+    @property
     def fell(self) -> list[str]: ...  # labels of the process meshes that were stopped because of it
     @property
     def detail(self) -> bytes: ...  # kind "actor": what `Mailbox.close` was given; else empty
@@ -238,12 +240,14 @@ class Runtime:
         arguments: Sequence[str],
         environment: Sequence[tuple[str, str]],
         directory: str,
+        logs: tuple[bool, bool, float, bool, int],
         welcome: bytes,
     ) -> None:
         """Start `count` processes as process mesh `mesh`, owned by actor `owner` of this process.
 
-        Returns at once; they can be sent to at once. In the client raises `OSError`/`RuntimeError` where a limit is
-        in the way; elsewhere, and for a failure to start, calls to the members fail with a Death of kind "launch".
+        `logs` is as in `set_logs`. Returns at once; they can be sent to at once. In the client raises
+        `OSError`/`RuntimeError` where a limit is in the way; elsewhere, and for a failure to start, calls to the
+        members fail with a Death of kind "launch".
         """
     def stop_procs(self, mesh: bytes, reason: str, grace_s: float) -> Replies:
         """Let the processes of `mesh` end, kill those that live after `grace_s` seconds; ready when all are gone."""
@@ -253,6 +257,15 @@ class Runtime:
         Ready for as many answers as there are ranks (1 without) when the new processes run. Messages sent from then
         on go to the new processes; what was sent to the old ones never does.
         """
+    def set_up_logs(self, directory: str | None, run: str, keep: int, stdout: bool, stderr: bool) -> None:
+        """Client, before its first process: keep output in `directory/run`, beside the last `keep - 1` runs, or for no
+        longer than it takes to show it; show it on those of this process's standard streams that are open."""
+    def set_logs(self, mesh: bytes, options: tuple[bool, bool, float, bool, int]) -> None:
+        """How the output of `mesh` is treated from now on: whether it is shown at the client, with ranks, after how
+        many seconds of waiting for equal lines of other ranks (0: none), whether numbers may differ in equal lines,
+        and (only at the start of a mesh) how many last lines the death of a process quotes."""
+    def flush_logs(self, patience_s: float) -> bool:
+        """Show what was written until now. False if the client's streams took nothing for `patience_s` seconds."""
     def kill_proc(self, mesh: bytes, rank: int, signal: int) -> None: ...
     def pids(self, mesh: bytes) -> list[int]:
         """Client only: process ids by rank, 0 where not started."""

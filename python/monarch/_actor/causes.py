@@ -6,6 +6,7 @@ import _pickle
 
 from monarch._actor.errors import format_exception, pack_exception, unpack_exception
 from monarch._actor.failure import MeshFailure
+from monarch._actor.logs import last_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Cause:
         self.kind = kind
         self.reason = reason  # continues a sentence that begins with who ended
         self.exception = exception
-        self.formatted = formatted
+        self.formatted = formatted  # told below the reason: a traceback, or the last words of a process
         self.exit_code = exit_code
         self.signal = signal
         self.fell = fell  # names of the meshes that were stopped because of it
@@ -82,11 +83,12 @@ class Cause:
             return cls("stopped", f"was stopped: {death.reason}")
         if death.kind == "signal" and death.signal is not None:
             how = f"was killed by signal {signal_name(death.signal)}"
-            return cls("signal", f"{_process(death, processes)} {how}", signal=death.signal, fell=tuple(death.fell))
+            reason = f"{_process(death, processes)} {how}"
+            return cls("signal", reason, None, last_words(death), None, death.signal, tuple(death.fell))
         if death.kind == "exit" and death.exit_code is not None:
             how = f"exited with status {death.exit_code}"
-            fell = tuple(death.fell)
-            return cls("exit", f"{_process(death, processes)} {how}", exit_code=death.exit_code, fell=fell)
+            reason = f"{_process(death, processes)} {how}"
+            return cls("exit", reason, None, last_words(death), death.exit_code, None, tuple(death.fell))
         how = "could not be started" if death.kind == "launch" else "was lost"
         return cls(
             "exit" if death.kind == "launch" else "host_lost", f"{_process(death, processes)} {how}: {death.reason}"

@@ -21,6 +21,7 @@ use crate::id::{MeshId, PortId, ProcId};
 use crate::keeper::protocol::{Event, Launch, Request};
 use crate::keeper::{self, KeeperCommand, KeeperProcess};
 use crate::link::{Link, Reader, Sink};
+use crate::logs::Logs;
 use crate::runtime::{Runtime, send_control, send_control_with};
 use crate::sys::{limits, socket};
 use crate::wire::header::{Control, RespawnProcs, SpawnProcs, StopProcs};
@@ -33,6 +34,7 @@ pub struct Agent {
     keeper: OnceLock<Arc<Link>>,
     process: Mutex<KeeperProcess>,
     table: Mutex<Table<Arc<Link>>>,
+    logs: Logs,
     /// A process ended.
     ended: Condvar,
 }
@@ -54,6 +56,9 @@ const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 /// How long the keeper may take to end what is left and itself.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(3);
 
+/// How long the client's streams may take nothing while the last output of the processes is shown.
+const LOG_PATIENCE: Duration = Duration::from_secs(2);
+
 impl Agent {
     /// Start the keeper and look after it.
     pub fn start(command: &KeeperCommand, runtime: &Arc<Runtime>) -> Result<Arc<Self>> {
@@ -64,6 +69,7 @@ impl Agent {
             keeper: OnceLock::new(),
             process: Mutex::new(process),
             table: Mutex::default(),
+            logs: Logs::new(runtime.host()),
             ended: Condvar::new(),
         });
         let sink = Arc::new(KeeperEvents { agent: Arc::downgrade(&agent) });
@@ -76,9 +82,12 @@ impl Agent {
     /// Start the processes of a mesh.
     pub fn spawn(self: &Arc<Self>, spawn: SpawnProcs) -> Result<()> {
         limits::check_processes(spawn.count.into())?;
-        if !self.table.lock().add_mesh(&spawn) {
+        let mut table = self.table.lock();
+        if !table.add_mesh(&spawn) {
             return Ok(());
         }
+        self.logs.add_mesh(&spawn, |mesh| table.knows(mesh));
+        drop(table);
         for rank in 0..spawn.count {
             let proc = ProcId::first(spawn.mesh, rank);
             if let Err(error) = self.launch(proc, &spawn) {
@@ -115,7 +124,8 @@ impl Agent {
             directory: spawn.directory.clone(),
         });
         // Before anybody else can have a signal sent to it.
-        self.tell_keeper(&request, vec![control_theirs]);
+        let output = self.logs.open(proc).into_iter().flatten();
+        self.tell_keeper(&request, std::iter::once(control_theirs).chain(output).collect());
         drop(table);
         if spawn.owner.proc != runtime.proc() {
             self.connect(spawn.owner.proc, proc);
@@ -137,6 +147,11 @@ impl Agent {
         if let Some(runtime) = self.runtime.upgrade() {
             self.connect(runtime.proc(), to);
         }
+    }
+
+    /// The output of the processes.
+    pub fn logs(&self) -> &Logs {
+        &self.logs
     }
 
     /// Give `from` and `to` a link, or `from` the reason why not.
@@ -314,7 +329,8 @@ impl Agent {
 
     fn proc_ended(self: &Arc<Self>, proc: ProcId, cause: Cause) {
         let Some(runtime) = self.runtime.upgrade() else { return };
-        let Some(end) = self.table.lock().end(proc, cause, runtime.host()) else { return };
+        let tail = self.logs.ended(proc);
+        let Some(end) = self.table.lock().end(proc, cause, runtime.host(), tail) else { return };
         self.ended.notify_all();
         runtime.proc_died(end.death.clone());
         for control in &end.linked {
@@ -354,6 +370,8 @@ impl Agent {
         if !keeper.wait(KEEPER_PATIENCE) {
             keeper.kill();
         }
+        drop(keeper);
+        self.logs.flush(LOG_PATIENCE);
     }
 }
 
@@ -423,6 +441,7 @@ impl Sink for WorkerRequests {
             Ok(Control::StopProcs(stop)) => agent.stop(stop),
             Ok(Control::Signal { proc, signal }) => agent.signal(proc, signal),
             Ok(Control::Respawn(respawn)) => agent.respawn(respawn),
+            Ok(Control::SetLogs { mesh, options }) => agent.logs.set(mesh, options),
             Ok(_) => {}
             Err(_) => link.close(),
         }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::ProcId;
 use crate::keeper::protocol::ExitStatus;
+use crate::logs::Tail;
 
 /// The end of a process, or of one actor in it, as everybody who waited for it is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,8 @@ pub struct Death {
     pub cause: Cause,
     /// The labels of the process meshes that were stopped because of it: what it owned, what those owned, and so on.
     pub fell: Vec<String>,
+    /// What it said last, where that is known and nobody had stopped it.
+    pub tail: Option<Box<Tail>>,
 }
 
 /// What ended a process or an actor.
@@ -72,7 +75,7 @@ impl Cause {
 impl Death {
     /// The end of a process of which no more is known.
     pub fn new(proc: ProcId, cause: Cause) -> Self {
-        Self { proc, name: String::new(), host: String::new(), pid: 0, cause, fell: Vec::new() }
+        Self { proc, name: String::new(), host: String::new(), pid: 0, cause, fell: Vec::new(), tail: None }
     }
 
     /// One sentence for a person.

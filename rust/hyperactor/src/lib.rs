@@ -12,6 +12,7 @@ pub mod error;
 pub mod id;
 pub mod keeper;
 pub mod link;
+pub mod logs;
 pub mod mailbox;
 pub mod message;
 pub mod named;

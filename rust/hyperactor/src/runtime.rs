@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::id::{ActorId, MeshId, PROCESS_ACTOR, Place, PortId, ProcId};
 use crate::keeper::KeeperCommand;
 use crate::link::{Link, Reader, Sink};
+use crate::logs::{Console, LogOptions, RunPlace};
 use crate::mailbox::Mailbox;
 use crate::message::Message;
 use crate::peer::{Peer, Sent};
@@ -355,6 +356,33 @@ impl Runtime {
             None => {}
         }
         Ok(replies)
+    }
+
+    /// Client only: where the output of processes is kept and shown. Has no effect after the first process.
+    pub fn set_up_logs(&self, place: Option<RunPlace>, console: Console) {
+        if let Some(Role::Client(agent)) = self.role.get() {
+            agent.logs().set_up(place, console);
+        }
+    }
+
+    /// Treat the output of a mesh otherwise from now on.
+    pub fn set_logs(&self, mesh: MeshId, options: LogOptions) -> Result<()> {
+        self.check()?;
+        match self.role.get() {
+            Some(Role::Client(agent)) => agent.logs().set(mesh, options),
+            Some(Role::Worker(control)) => send_control(control, &Control::SetLogs { mesh, options }, Vec::new()),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Show all output of processes that was written until now, where it is shown by this process. False if nothing
+    /// moved for as long as `patience`.
+    pub fn flush_logs(&self, patience: Duration) -> bool {
+        match self.role.get() {
+            Some(Role::Client(agent)) if !fork::is_forked_child() => agent.logs().flush(patience),
+            _ => true,
+        }
     }
 
     /// Send a signal to a process of this host.

@@ -85,6 +85,11 @@ impl Death {
         }
     }
 
+    #[getter]
+    fn tail(&self) -> Option<(Vec<String>, &str)> {
+        self.0.tail.as_ref().map(|tail| (tail.lines.clone(), tail.file.as_str()))
+    }
+
     fn __repr__(&self) -> String {
         format!("<Death: {}>", self.0.reason())
     }

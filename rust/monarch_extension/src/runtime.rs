@@ -1,12 +1,14 @@
 //! `Runtime`: the runtime of this process, and the keeper's main function.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyperactor::error::Error;
 use hyperactor::id::{ActorId, MeshId, PortId, ProcId};
 use hyperactor::keeper::{self, KeeperCommand};
+use hyperactor::logs::{Console, LogOptions, RunPlace};
 use hyperactor::message::send_answer;
 use hyperactor::runtime;
 use hyperactor::wire::header::{Sender, SpawnProcs};
@@ -79,7 +81,7 @@ impl Runtime {
         Mailbox { runtime: self.0.clone(), inner: self.0.open_mailbox(ActorId(actor)) }
     }
 
-    #[pyo3(signature = (mesh, name, count, owner, program, arguments, environment, directory, welcome))]
+    #[pyo3(signature = (mesh, name, count, owner, program, arguments, environment, directory, logs, welcome))]
     // One argument for each thing that a process gets.
     #[allow(clippy::too_many_arguments)]
     fn spawn_procs(
@@ -92,6 +94,7 @@ impl Runtime {
         arguments: Vec<OsString>,
         environment: Vec<(OsString, OsString)>,
         directory: OsString,
+        logs: (bool, bool, f64, bool, u32),
         welcome: &Bound<'_, PyBytes>,
     ) -> PyResult<()> {
         let spawn = SpawnProcs {
@@ -103,6 +106,7 @@ impl Runtime {
             arguments,
             environment,
             directory,
+            logs: log_options(logs)?,
             welcome: shared(welcome)?,
         };
         detached(welcome.py(), || self.0.spawn_procs(spawn)).map_err(to_python)
@@ -117,6 +121,21 @@ impl Runtime {
     fn respawn_procs(&self, mesh: [u8; 16], ranks: Option<Vec<u32>>) -> PyResult<Replies> {
         let replies = self.0.respawn_procs(MeshId(mesh), ranks).map_err(to_python)?;
         Ok(Replies::new(self.0.clone(), replies))
+    }
+
+    #[pyo3(signature = (directory, run, keep, stdout, stderr))]
+    fn set_up_logs(&self, directory: Option<PathBuf>, run: String, keep: usize, stdout: bool, stderr: bool) {
+        let place = directory.map(|directory| RunPlace { directory, run, keep });
+        self.0.set_up_logs(place, Console::new(self.0.host(), stdout, stderr));
+    }
+
+    fn set_logs(&self, mesh: [u8; 16], options: (bool, bool, f64, bool, u32)) -> PyResult<()> {
+        self.0.set_logs(MeshId(mesh), log_options(options)?).map_err(to_python)
+    }
+
+    fn flush_logs(&self, py: Python<'_>, patience_s: f64) -> PyResult<bool> {
+        let patience = seconds(patience_s, "a patience")?;
+        Ok(detached(py, || self.0.flush_logs(patience)))
     }
 
     fn kill_proc(&self, mesh: [u8; 16], rank: u32, signal: i32) -> PyResult<()> {
@@ -160,7 +179,17 @@ pub fn run_keeper(py: Python<'_>, socket_fd: i32) -> i32 {
     detached(py, || keeper::run(socket_fd))
 }
 
-fn grace(seconds: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| PyValueError::new_err(format!("a grace period is a number of seconds from 0 on, not {seconds}")))
+fn grace(grace_s: f64) -> PyResult<Duration> {
+    seconds(grace_s, "a grace period")
+}
+
+fn seconds(value: f64, what: &str) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value)
+        .map_err(|_| PyValueError::new_err(format!("{what} is a number of seconds from 0 on, not {value}")))
+}
+
+fn log_options(options: (bool, bool, f64, bool, u32)) -> PyResult<LogOptions> {
+    let (shown, ranks, window_s, merge_numbers, tail_lines) = options;
+    let window_ms = seconds(window_s, "a window")?.as_millis().try_into().unwrap_or(u32::MAX);
+    Ok(LogOptions { shown, ranks, window_ms, merge_numbers, tail_lines })
 }

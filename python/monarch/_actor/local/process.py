@@ -9,7 +9,7 @@ import time
 from threading import get_ident
 
 from monarch import _native
-from monarch._actor import requests
+from monarch._actor import logs, requests
 from monarch._actor.answers import answered_by_all
 from monarch._actor.causes import Cause
 from monarch._actor.context import context
@@ -106,6 +106,7 @@ class Process:
                 launch.ARGUMENTS,
                 launch.environment(),
                 directory,
+                logs.options(),
                 welcome,
             )
         except BaseException:

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::death::{Cause, Death};
 use crate::id::{MeshId, PortId, ProcId};
+use crate::logs::Tail;
 use crate::ownership::{End, Mesh, Tree};
 use crate::wire::header::SpawnProcs;
 
@@ -103,6 +104,11 @@ impl<C: Clone> Table<C> {
     }
 
     /// A process is about to be launched, under the number that this returns; none if its mesh was stopped meanwhile.
+    /// Whether something of a mesh lives or may come.
+    pub(super) fn knows(&self, mesh: MeshId) -> bool {
+        self.meshes.contains_key(&mesh)
+    }
+
     pub(super) fn add_launch(&mut self, proc: ProcId, control: C) -> Option<u64> {
         if self.tree.stopped(Mesh::Procs(proc.mesh)).is_some() {
             return None;
@@ -262,8 +268,8 @@ impl<C: Clone> Table<C> {
     }
 
     /// A process ended; none if that was known.
-    pub(super) fn end(&mut self, proc: ProcId, cause: Cause, host: &str) -> Option<Ended<C>> {
-        if !self.meshes.contains_key(&proc.mesh) {
+    pub(super) fn end(&mut self, proc: ProcId, cause: Cause, host: &str, tail: Option<Box<Tail>>) -> Option<Ended<C>> {
+        if !self.knows(proc.mesh) {
             return None;
         }
         let fallout = self.tree.process_ended(proc, End::Failed(cause))?;
@@ -277,7 +283,8 @@ impl<C: Clone> Table<C> {
         let mesh = self.meshes.get_mut(&proc.mesh)?;
         let record = mesh.places.get_mut(proc.rank as usize)?;
         let (name, pid) = (mesh.spawn.name.clone(), record.pid);
-        let death = Death { name, host: host.into(), pid, fell, ..Death::new(proc, cause) };
+        let tail = tail.filter(|_| !matches!(cause, Cause::Stopped(_)));
+        let death = Death { name, host: host.into(), pid, fell, tail, ..Death::new(proc, cause) };
         record.death = Some(death.clone());
         let control = record.control.take();
         let replacement = std::mem::take(&mut record.replacement);
@@ -345,6 +352,7 @@ mod tests {
             arguments: Vec::new(),
             environment: Vec::new(),
             directory: Default::default(),
+            logs: Default::default(),
             welcome: bytes::Bytes::new(),
         }
     }
@@ -403,7 +411,7 @@ mod tests {
                     }
                     Step::End(at) => {
                         let proc = procs[at];
-                        let end = table.end(proc, Cause::Signal(9), "host");
+                        let end = table.end(proc, Cause::Signal(9), "host", None);
                         prop_assert_eq!(end.is_some(), dead.insert(proc), "it ends exactly once");
                         let Some(end) = end else { continue };
                         let heard: HashSet<ProcId> = end.linked.iter().copied().collect();
@@ -448,7 +456,7 @@ mod tests {
                 }
             }
             for proc in &procs {
-                if let Some(end) = table.end(*proc, Cause::Exit(0), "host") {
+                if let Some(end) = table.end(*proc, Cause::Exit(0), "host", None) {
                     answered.extend(end.waiters);
                     answered.extend(end.replacement);
                 }
@@ -468,10 +476,10 @@ mod tests {
     fn the_end_of_an_earlier_process_is_not_the_end_of_its_successor() {
         let mut table = Table::default();
         let first = add(&mut table, &spawn(1, 1, client()))[0];
-        assert!(table.end(first, Cause::Signal(9), "host").is_some());
+        assert!(table.end(first, Cause::Signal(9), "host", None).is_some());
         let (next, _) = table.succeed(first).unwrap();
         table.add_launch(next, next);
-        assert!(table.end(first, Cause::Signal(9), "host").is_none());
+        assert!(table.end(first, Cause::Signal(9), "host", None).is_none());
         assert!(table.any_running());
     }
 
@@ -484,8 +492,8 @@ mod tests {
         assert!(table.add_launch(first, owner).is_some());
         assert!(table.stop(mesh.mesh, "enough", port(1)), "it counts as living until it is known not to be");
         assert!(table.add_launch(second, owner).is_none());
-        assert!(table.end(second, Cause::Launch(String::new()), "host").unwrap().waiters.is_empty());
-        assert_eq!(table.end(first, Cause::Exit(0), "host").unwrap().waiters, [port(1)]);
+        assert!(table.end(second, Cause::Launch(String::new()), "host", None).unwrap().waiters.is_empty());
+        assert_eq!(table.end(first, Cause::Exit(0), "host", None).unwrap().waiters, [port(1)]);
     }
 
     #[test]
@@ -498,7 +506,7 @@ mod tests {
             let proc = add(&mut table, &spawn)[0];
             table.link(client(), proc);
             table.stop(spawn.mesh, "enough", port(number));
-            assert_eq!(table.end(proc, Cause::Exit(0), "host").unwrap().waiters, [port(number)]);
+            assert_eq!(table.end(proc, Cause::Exit(0), "host", None).unwrap().waiters, [port(number)]);
         }
         assert_eq!((table.meshes.len(), table.tree.meshes().count(), table.gone.len()), (0, 0, REMEMBERED));
         assert_eq!((table.launches.len(), table.linked.len(), table.awaited.len()), (0, 0, 0));

@@ -4,9 +4,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::{Error, Result};
 
-/// Descriptors that one more process costs its agent: a control socket and a data socket, plus the two far ends that
-/// are open until the keeper has them.
-const DESCRIPTORS_PER_PROCESS: u64 = 4;
+/// Descriptors that one more process costs its agent: a control socket, a data socket and two log files, plus the four
+/// far ends that are open until the keeper has them.
+const DESCRIPTORS_PER_PROCESS: u64 = 8;
 
 /// Descriptors that user code and libraries may still want.
 const DESCRIPTOR_RESERVE: u64 = 64;

@@ -7,3 +7,4 @@ pub mod process;
 pub mod signals;
 pub mod socket;
 pub mod wake;
+pub mod watch;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::death::Death;
 use crate::id::{ActorId, MeshId, PortId, ProcId};
+use crate::logs::LogOptions;
 
 /// The header of a frame between two processes that run actors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +117,13 @@ pub enum Control {
         /// Where it waits for that.
         port: PortId,
     },
+    /// Process to agent: treat the output of a mesh otherwise from now on.
+    SetLogs {
+        /// Which mesh.
+        mesh: MeshId,
+        /// How.
+        options: LogOptions,
+    },
 }
 
 /// Start the processes of a mesh.
@@ -137,6 +145,8 @@ pub struct SpawnProcs {
     pub environment: Vec<(OsString, OsString)>,
     /// Its working directory.
     pub directory: OsString,
+    /// How the output of the processes is treated.
+    pub logs: LogOptions,
     /// What each process is given to start with.
     #[serde(skip)]
     pub welcome: bytes::Bytes,

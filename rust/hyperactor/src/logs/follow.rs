@@ -1,0 +1,320 @@
+//! The thread that follows the files of processes and hands on whole lines.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::console::Console;
+use super::files::LogFile;
+use super::{LogOptions, Origin, Stream};
+use crate::id::{MeshId, ProcId};
+use crate::sys::poll::readable;
+use crate::sys::signals;
+use crate::sys::wake::WakeFd;
+use crate::sys::watch::{Notice, Watcher};
+
+/// The handle of the thread, which lives as long as the process.
+pub(super) struct Follower {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    orders: Mutex<Vec<Order>>,
+    wake: WakeFd,
+    progress: Mutex<Progress>,
+    moved: Condvar,
+}
+
+/// What the thread is told.
+pub(super) enum Order {
+    /// Say something to the user.
+    Complain(String),
+    /// A process has written all that it will ever write.
+    Ended(ProcId),
+    /// Hand on all that was written until now, and count that.
+    Flush,
+    /// Follow the standard output and the standard error of a process.
+    Follow(Arc<Origin>, [Arc<LogFile>; 2], LogOptions),
+    /// Treat the lines of a mesh otherwise from now on.
+    Treat(MeshId, LogOptions),
+}
+
+#[derive(Default)]
+struct Progress {
+    ordered: u64,
+    flushed: u64,
+    writes: u64,
+}
+
+struct Thread {
+    shared: Arc<Shared>,
+    watcher: Watcher,
+    console: Console,
+    sources: HashMap<(ProcId, Stream), Source>,
+    armed: HashMap<Notice, (ProcId, Stream)>,
+    /// How long to wait before unwatched files are looked at again.
+    pause: Duration,
+}
+
+/// A file that is followed.
+struct Source {
+    origin: Arc<Origin>,
+    stream: Stream,
+    file: Arc<LogFile>,
+    options: LogOptions,
+    offset: u64,
+    /// The beginning of a line whose end is not there yet.
+    partial: Vec<u8>,
+    notice: Option<Notice>,
+    /// Whether there may be something to read.
+    news: bool,
+}
+
+/// How long much output is collected before it is read again, so that a burst costs few reads.
+const COLLECT: Duration = Duration::from_millis(5);
+
+/// How often a file is looked at where the system does not tell, at least, while nobody prints.
+const LAZIEST_LOOK: Duration = Duration::from_millis(200);
+
+/// How much is read, and written, at once.
+const TURN_BYTES: usize = 64 << 10;
+
+/// A longer line comes in pieces.
+const LONGEST_LINE: usize = 64 << 10;
+
+impl Follower {
+    pub(super) fn start(console: Console) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            orders: Mutex::default(),
+            wake: WakeFd::new()?,
+            progress: Mutex::default(),
+            moved: Condvar::new(),
+        });
+        let mut thread = Thread {
+            shared: shared.clone(),
+            watcher: Watcher::new(),
+            console,
+            sources: HashMap::new(),
+            armed: HashMap::new(),
+            pause: COLLECT,
+        };
+        std::thread::Builder::new().name("monarch-logs".into()).spawn(move || thread.run())?;
+        Ok(Self { shared })
+    }
+
+    pub(super) fn order(&self, order: Order) {
+        self.shared.orders.lock().push(order);
+        self.shared.wake.wake();
+    }
+
+    /// Wait until all that was written until now is handed on; false if nothing moved for as long as `patience`.
+    pub(super) fn flush(&self, patience: Duration) -> bool {
+        let mut progress = self.shared.progress.lock();
+        progress.ordered += 1;
+        let (wanted, mut writes) = (progress.ordered, progress.writes);
+        self.order(Order::Flush);
+        while progress.flushed < wanted {
+            if self.shared.moved.wait_for(&mut progress, patience).timed_out() && progress.writes == writes {
+                return progress.flushed >= wanted;
+            }
+            writes = progress.writes;
+        }
+        true
+    }
+}
+
+impl Thread {
+    fn run(&mut self) {
+        signals::block_all();
+        loop {
+            let flushes = self.take_orders();
+            let has_read = self.read_news();
+            self.console.let_out_due(Instant::now());
+            self.write();
+            if flushes > 0 {
+                self.shared.progress.lock().flushed += flushes;
+                self.shared.moved.notify_all();
+            }
+            self.wait(has_read);
+        }
+    }
+
+    /// How many of the orders were to flush.
+    fn take_orders(&mut self) -> u64 {
+        self.shared.wake.clear();
+        let orders = std::mem::take(&mut *self.shared.orders.lock());
+        let mut flushes = 0;
+        for order in orders {
+            match order {
+                Order::Complain(text) => self.console.complain(&text),
+                Order::Ended(proc) => self.end(proc),
+                Order::Flush => {
+                    self.catch_up(|_| true);
+                    self.console.let_out_all();
+                    flushes += 1;
+                }
+                Order::Follow(origin, [stdout, stderr], options) => {
+                    self.follow(&origin, Stream::Stdout, stdout, &options);
+                    self.follow(&origin, Stream::Stderr, stderr, &options);
+                }
+                Order::Treat(mesh, options) => self.treat(mesh, &options),
+            }
+        }
+        flushes
+    }
+
+    fn follow(&mut self, origin: &Arc<Origin>, stream: Stream, file: Arc<LogFile>, options: &LogOptions) {
+        let source = Source {
+            origin: origin.clone(),
+            stream,
+            offset: file.begin,
+            file,
+            options: options.clone(),
+            partial: Vec::new(),
+            notice: None,
+            news: true,
+        };
+        self.sources.insert((origin.proc, stream), source);
+    }
+
+    fn treat(&mut self, mesh: MeshId, options: &LogOptions) {
+        self.catch_up(|source| source.origin.proc.mesh == mesh);
+        self.console.let_out_mesh(mesh);
+        for source in self.sources.values_mut().filter(|source| source.origin.proc.mesh == mesh) {
+            if options.shown && !source.options.shown {
+                source.offset = source.file.len();
+            } else if !options.shown {
+                source.end_line(&mut self.console);
+            }
+            source.options = options.clone();
+            source.news = true;
+        }
+    }
+
+    fn end(&mut self, proc: ProcId) {
+        self.catch_up(|source| source.origin.proc == proc);
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let Some(mut source) = self.sources.remove(&(proc, stream)) else { continue };
+            source.end_line(&mut self.console);
+            if let Some(notice) = source.notice {
+                self.armed.remove(&notice);
+                self.watcher.disarm(notice);
+            }
+        }
+        self.console.let_out_mesh(proc.mesh);
+    }
+
+    /// Read all that some files have now.
+    fn catch_up(&mut self, which: impl Fn(&Source) -> bool) {
+        for source in self.sources.values_mut().filter(|source| source.options.shown && which(source)) {
+            let end = source.file.len();
+            while source.offset < end && source.read(&mut self.console) > 0 {
+                write(&mut self.console, &self.shared);
+            }
+        }
+    }
+
+    /// Read where there may be something. Whether there was.
+    fn read_news(&mut self) -> bool {
+        for notice in self.watcher.notices() {
+            let source = self.armed.remove(&notice).and_then(|key| self.sources.get_mut(&key));
+            if let Some(source) = source {
+                source.notice = None;
+                source.news = true;
+            }
+        }
+        let mut has_read = false;
+        for (key, source) in self.sources.iter_mut().filter(|(_, source)| source.news && source.options.shown) {
+            // What is written after this gives a notice, and what was before is read now.
+            if source.notice.is_none() {
+                source.notice = self.watcher.arm(source.file.as_fd());
+                self.armed.extend(source.notice.map(|notice| (notice, *key)));
+            }
+            let count = source.read(&mut self.console);
+            source.news = source.notice.is_none() || count == TURN_BYTES;
+            has_read |= count > 0;
+            if self.console.unwritten_bytes() >= TURN_BYTES {
+                write(&mut self.console, &self.shared);
+            }
+        }
+        has_read
+    }
+
+    fn write(&mut self) {
+        write(&mut self.console, &self.shared);
+    }
+
+    fn wait(&mut self, has_read: bool) {
+        let news = self.sources.values().filter(|source| source.news && source.options.shown);
+        let unwatched = news.clone().any(|source| source.notice.is_none());
+        if news.clone().count() > 0 && !unwatched {
+            return; // a file with more than one turn's worth
+        }
+        self.pause = if has_read { COLLECT } else { (self.pause * 2).min(LAZIEST_LOOK) };
+        let due = self.console.next_due().map(|due| due.saturating_duration_since(Instant::now()));
+        let look = (has_read || unwatched).then_some(self.pause);
+        let timeout = [due, look].into_iter().flatten().min();
+        let wake = self.shared.wake.as_fd();
+        // A failed wait is a pause that was too short.
+        match self.watcher.descriptor().filter(|_| !has_read) {
+            Some(watcher) => drop(readable([wake, watcher], timeout)),
+            None => drop(readable([wake], timeout)),
+        }
+    }
+}
+
+/// Write what is ready, and let those know who wait for progress.
+fn write(console: &mut Console, shared: &Shared) {
+    if console.unwritten_bytes() > 0 {
+        console.write();
+        shared.progress.lock().writes += 1;
+        shared.moved.notify_all();
+    }
+}
+
+impl Source {
+    /// Read one turn and hand on the lines that are whole. How many bytes there were.
+    fn read(&mut self, console: &mut Console) -> usize {
+        let mut buffer = vec![0; TURN_BYTES];
+        let count = self.file.read(&mut buffer, self.offset);
+        self.offset += count as u64;
+        let now = Instant::now();
+        for piece in buffer[..count].split_inclusive(|byte| *byte == b'\n') {
+            match piece.strip_suffix(b"\n") {
+                Some(line) if self.partial.is_empty() => self.hand_on(console, line, now),
+                Some(end) => {
+                    let mut line = std::mem::take(&mut self.partial);
+                    line.extend_from_slice(end);
+                    self.hand_on(console, &line, now);
+                }
+                None => self.partial.extend_from_slice(piece),
+            }
+        }
+        if self.partial.len() >= LONGEST_LINE {
+            self.end_line(console);
+        }
+        count
+    }
+
+    /// Hand on what has no end of line as if it had.
+    fn end_line(&mut self, console: &mut Console) {
+        if !self.partial.is_empty() {
+            let line = std::mem::take(&mut self.partial);
+            self.hand_on(console, &line, Instant::now());
+        }
+    }
+
+    fn hand_on(&self, console: &mut Console, line: &[u8], now: Instant) {
+        console.line(&self.origin, self.stream, last_state(line), &self.options, now);
+    }
+}
+
+/// What a terminal shows of a line in the end: a progress bar writes over itself.
+fn last_state(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    line.rsplit(|byte| *byte == b'\r').next().unwrap_or(line)
+}
