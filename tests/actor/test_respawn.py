@@ -6,10 +6,11 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import eventually
-from monarch.actor import Actor, ActorError, MeshFailure, ProcMesh, SupervisionError, endpoint
+from monarch.actor import Actor, ActorError, MeshFailure, ProcMesh, SupervisionError, endpoint, this_host
 from sample_actors import Echo
 
 Faults = list[MeshFailure]
@@ -48,6 +49,21 @@ class Fragile(Actor):
     @endpoint
     def pid(self) -> int:
         return os.getpid()
+
+
+class Replacer(Actor):
+    """Owns a counter, and makes it again in a new process when that dies."""
+
+    @endpoint
+    def own(self) -> Counter:
+        self.procs = this_host().spawn_procs()
+        self.counter: Any = self.procs.spawn("counter", Counter, 0)
+        return self.counter  # type: ignore[no-any-return]
+
+    def __supervise__(self, failure: MeshFailure) -> bool:
+        self.procs.respawn().get()
+        self.counter.respawn(failure.ranks).get()
+        return True
 
 
 def values(mesh: Counter) -> list[int]:
@@ -132,6 +148,19 @@ def test_a_process_can_be_replaced_again_and_again(spawn_procs: Callable[..., Pr
         counters.respawn([1]).get()
     assert values(counters.slice(w=1)) == [1]
     assert len(faults) == 5
+
+
+def test_an_actor_makes_again_what_it_owns_while_others_call_that(one: ProcMesh) -> None:
+    replacer: Any = one.spawn("replacer", Replacer)
+    counter = replacer.own.call_one().get(timeout=30)
+    pid = counter.pid.call_one().get(timeout=30)
+    for _ in range(10):
+        os.kill(pid, signal.SIGKILL)
+        while (error := counter.pid.call_one().exception(timeout=30)) is not None:
+            assert isinstance(error, SupervisionError) and "SIGKILL" in str(error)
+        before, pid = pid, counter.pid.call_one().get(timeout=30)
+        assert pid != before
+    replacer.stop().get(timeout=30)
 
 
 def test_respawn_of_actors_on_a_dead_process_says_so(spawn_procs: Callable[..., ProcMesh], faults: Faults) -> None:
