@@ -62,6 +62,7 @@ def test_stop_lets_a_running_sync_endpoint_complete_and_answer(one: ProcMesh, tm
     running, waiting = gate.wait_for.call_one(str(go)), gate.count.call_one()
     eventually(Path(f"{go}.started").exists, "the endpoint runs")
     stop = gate.stop("enough")
+    one.initialized.get(timeout=20)  # the process answers in order: it knows of the stop
     go.touch()
     stop.get(timeout=20)
     assert running.get() == "done"

@@ -209,6 +209,7 @@ def test_a15_stop_lets_the_running_sync_endpoint_answer_and_drops_what_waits(one
     waiting = ending.note.call_one("never")
     eventually(Path(tmp_path / "go.begun").exists, "the endpoint runs")
     stop = ending.stop()
+    one.initialized.get(timeout=30)  # the process answers in order: it knows of the stop
     (tmp_path / "go").touch()
     assert running.get(timeout=30) == "done"
     stop.get(timeout=30)
