@@ -204,6 +204,15 @@ except ValueError:
     assert "raise ValueError  # in a cell" in run(receiver, file)
 
 
+@pytest.mark.parametrize(("module", "value"), [("cloudpickle", (1, [2])), ("linecache", lambda: 3)])
+def test_a_module_that_another_thread_imports_right_now_is_no_hindrance(
+    monkeypatch: pytest.MonkeyPatch, module: str, value: Any
+) -> None:
+    monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
+    copy = received(value)
+    assert copy() == value() if callable(value) else copy == value
+
+
 def test_bytecode_of_another_python_is_refused_with_a_hint() -> None:
     from monarch._actor.by_value import restore_code
 

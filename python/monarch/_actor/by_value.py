@@ -29,8 +29,9 @@ def _reduce_code(code: CodeType) -> tuple[Callable[..., CodeType], tuple[object,
 
 def _typed_lines(filename: str) -> list[str] | None:
     """The source of what was typed (a notebook cell), not read from a file that a worker can read as well."""
-    linecache = sys.modules.get("linecache")
-    entry = linecache.cache.get(filename) if linecache else None
+    # Not there while another thread imports the module.
+    cache = getattr(sys.modules.get("linecache"), "cache", {})
+    entry = cache.get(filename)
     return entry[2] if entry and len(entry) == 4 and entry[1] is None else None
 
 

@@ -7,9 +7,9 @@ import sys
 
 def in_notebook() -> bool:
     """Whether a notebook kernel runs here: its event loop may block while a cell runs, and it outlives failures."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None
+    # Not there while another thread imports the module, as a kernel has done long before.
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return get_ipython is not None and getattr(get_ipython(), "kernel", None) is not None
 
 
 def is_interactive() -> bool:

@@ -115,5 +115,6 @@ def _all_scalars(values: Iterable[object]) -> bool:
 
 def _registered_by_value() -> bool:
     """Whether the program has told cloudpickle of modules to pickle by value."""
-    cloudpickle = sys.modules.get("cloudpickle")
-    return cloudpickle is not None and not cloudpickle.list_registry_pickle_by_value() <= {"__mp_main__"}
+    # Not there while another thread imports the module: then the program has told it of nothing.
+    registry = getattr(sys.modules.get("cloudpickle"), "list_registry_pickle_by_value", None)
+    return registry is not None and not registry() <= {"__mp_main__"}
