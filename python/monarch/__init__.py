@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-_SUBMODULES = ("actor", "spmd")
+_SUBMODULES = ("actor", "config", "spmd")
 
 
 def __getattr__(name: str) -> ModuleType | str:

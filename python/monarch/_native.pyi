@@ -240,14 +240,15 @@ class Runtime:
         arguments: Sequence[str],
         environment: Sequence[tuple[str, str]],
         directory: str,
-        logs: tuple[bool, bool, float, bool, int],
+        logs: tuple[bool, bool, float, int],
         welcome: bytes,
     ) -> None:
         """Start `count` processes as process mesh `mesh`, owned by actor `owner` of this process.
 
-        `logs` is as in `set_logs`. Returns at once; they can be sent to at once. In the client raises
-        `OSError`/`RuntimeError` where a limit is in the way; elsewhere, and for a failure to start, calls to the
-        members fail with a Death of kind "launch".
+        `logs` says of their output: whether it is shown at the client, whether with ranks, after how many seconds of
+        waiting for equal lines of other ranks (0: none), and how many last lines a death quotes. Returns at once; they
+        can be sent to at once. In the client raises `OSError`/`RuntimeError` where a limit is in the way; elsewhere,
+        and for a failure to start, calls to the members fail with a Death of kind "launch".
         """
     def stop_procs(self, mesh: bytes, reason: str, grace_s: float) -> Replies:
         """Let the processes of `mesh` end, kill those that live after `grace_s` seconds; ready when all are gone."""
@@ -260,10 +261,9 @@ class Runtime:
     def set_up_logs(self, directory: str | None, run: str, keep: int, stdout: bool, stderr: bool) -> None:
         """Client, before its first process: keep output in `directory/run`, beside the last `keep - 1` runs, or for no
         longer than it takes to show it; show it on those of this process's standard streams that are open."""
-    def set_logs(self, mesh: bytes, options: tuple[bool, bool, float, bool, int]) -> None:
-        """How the output of `mesh` is treated from now on: whether it is shown at the client, with ranks, after how
-        many seconds of waiting for equal lines of other ranks (0: none), whether numbers may differ in equal lines,
-        and (only at the start of a mesh) how many last lines the death of a process quotes."""
+    def change_logs(self, mesh: bytes, shown: bool | None, window_s: float) -> None:
+        """From now on show the output of `mesh` or not (None: as before), with each line after it has waited
+        `window_s` seconds for those of other ranks that are equal but for numbers (0: not at all)."""
     def flush_logs(self, patience_s: float) -> bool:
         """Show what was written until now. False if the client's streams took nothing for `patience_s` seconds."""
     def kill_proc(self, mesh: bytes, rank: int, signal: int) -> None: ...

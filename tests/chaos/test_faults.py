@@ -12,8 +12,8 @@ import pytest
 from chaotic_actors import ENDS, AsyncFragile, Fragile, Plan, die_here
 from conftest import eventually, is_alive
 from monarch._actor.context import process
-from monarch._actor.local import process as local_process
 from monarch.actor import ActorError, MeshFailure, ProcMesh, SupervisionError
+from monarch.config import parametrize_config
 
 SpawnProcs = Callable[..., ProcMesh]
 Faults = list[MeshFailure]
@@ -77,8 +77,8 @@ def test_a_stopped_process_that_is_killed_is_dead(spawn_procs: SpawnProcs, fault
     assert ranks(the_fault(faults)) == [0]
 
 
-def test_stop_ends_a_stopped_process(spawn_procs: SpawnProcs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_process, "PROCESS_STOP_S", 0.2)
+@parametrize_config(process_exit_timeout=["200ms"])
+def test_stop_ends_a_stopped_process(spawn_procs: SpawnProcs) -> None:
     procs = spawn_procs({"r": 2})
     pids = list(spawn(procs).pid.call().get().values())
     os.kill(pids[0], signal.SIGSTOP)

@@ -10,7 +10,7 @@ import threading
 import time
 
 from monarch import _native
-from monarch._actor import context, logs
+from monarch._actor import context, logs, settings
 from monarch._actor.context import Context, Instance, _context
 from monarch._actor.errors import SupervisionError
 from monarch._actor.host_mesh import HostMesh
@@ -45,6 +45,7 @@ def _start() -> Process:
     host_name = os.uname().nodename
     keeper = [sys.executable, "-I", "-S", "-c", _KEEPER.format(package_parent())]
     runtime = _native.Runtime.start_client(keeper, host_name)
+    settings.warn_of_unknown_variables()
     logs.set_up(runtime)
     nowhere = Extent((), ())
     host = HostMesh(runtime.mesh, host_name, nowhere.region)

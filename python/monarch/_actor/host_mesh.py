@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from operator import index as to_int
 
+from monarch._actor import settings
 from monarch._actor.context import process
 from monarch._actor.mesh_trait import MeshTrait
 from monarch._actor.shape import Extent
@@ -54,6 +55,12 @@ class HostMesh(MeshTrait):
         _refuse_unsupported(proc_bind=proc_bind, bootstrap_command=bootstrap_command)
         extent = _procs_extent(self._view.extent, per_host)
         return process().spawn_proc_mesh(self, extent, name or "anon", bootstrap)
+
+    @property
+    def stream_logs(self) -> bool:
+        """Whether the output of processes that are started now is shown at the client."""
+        shown: bool = settings.value("enable_log_forwarding")
+        return shown
 
     def stop(self) -> NoReturn:
         """Raises `RuntimeError`: this host is only referred to, and ends with the program."""

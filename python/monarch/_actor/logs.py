@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import sys
 
+from monarch._actor import settings
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from monarch._native import Death, Runtime
 
 # How many runs are kept, this one included.
 RUNS_KEPT = 10
+
+_LONGEST_WINDOW_S = 24 * 60 * 60
+_HIGHEST_LEVEL = 255
 
 
 def set_up(runtime: Runtime) -> None:
@@ -23,7 +28,9 @@ def set_up(runtime: Runtime) -> None:
 
 def directory() -> str | None:
     """The directory of the logs of all runs; None where no files are to be kept."""
-    named = os.environ.get("MONARCH_LOG_DIR")
+    if not settings.value("enable_file_capture"):
+        return None
+    named: str = settings.value("log_dir")
     if named:
         return os.path.abspath(os.path.expanduser(named))
     state = os.environ.get("XDG_STATE_HOME", "")
@@ -32,9 +39,26 @@ def directory() -> str | None:
     return os.path.join(state, "monarch")
 
 
-def options() -> tuple[bool, bool, float, bool, int]:
+def options() -> tuple[bool, bool, float, int]:
     """How the output of processes that are started now is treated."""
-    return True, True, 0.1, False, 20
+    shown, ranks = settings.value("enable_log_forwarding"), settings.value("prefix_with_rank")
+    return shown, ranks, settings.seconds("log_fold_window"), settings.value("tail_log_lines")
+
+
+def check_options(shown: bool | None, window_s: float | None, level: int) -> None:
+    """Refuse wrong arguments of `ProcMesh.logging_option`."""
+    if shown is not None and not isinstance(shown, bool):
+        raise TypeError(f"stream_to_client is {shown!r}: it has to be a bool, or None to leave it as it is")
+    if window_s is not None and (isinstance(window_s, bool) or not isinstance(window_s, (int, float))):
+        raise TypeError(f"aggregate_window_sec is {window_s!r}: it has to be a number of seconds or None")
+    if window_s is not None and not 0 <= window_s <= _LONGEST_WINDOW_S:
+        raise ValueError(f"aggregate_window_sec is {window_s!r}: it has to be from 0 to {_LONGEST_WINDOW_S}")
+    if window_s is not None and shown is False:
+        raise RuntimeError("aggregate_window_sec has no meaning with stream_to_client=False: nothing is shown")
+    if isinstance(level, bool) or not isinstance(level, int):
+        raise TypeError(f"level is {level!r}: it has to be an int such as logging.INFO")
+    if not 0 <= level <= _HIGHEST_LEVEL:
+        raise ValueError(f"level is {level}: it has to be from 0 to {_HIGHEST_LEVEL}")
 
 
 def last_words(death: Death) -> str:

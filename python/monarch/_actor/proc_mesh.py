@@ -5,7 +5,7 @@ from __future__ import annotations
 from weakref import WeakSet, WeakValueDictionary
 
 from monarch import _native
-from monarch._actor import requests
+from monarch._actor import logs, requests
 from monarch._actor.actor import Actor
 from monarch._actor.answers import answered_by_all
 from monarch._actor.context import process, sender
@@ -151,6 +151,19 @@ class ProcMesh(MeshTrait):
         if root.stopped is not None:
             raise RuntimeError(f"cannot respawn processes {root.name!r}: they were stopped: {root.stopped}")
         return process().respawn_proc_mesh(root, None if ranks is None else root.positions(ranks))
+
+    def logging_option(
+        self, stream_to_client: bool | None = None, aggregate_window_sec: float | None = None, level: int = 20
+    ) -> Future[None]:
+        """Treat the output of the processes otherwise from now on, those of the whole mesh also on a view.
+
+        Whether it is shown at the client (None: as before); for how many seconds a line waits for those of other ranks
+        that are equal but for numbers, with which it becomes one (None: not at all); and the level of the root logger
+        in the processes, by default INFO. Starts at once; done when the living processes have the level.
+        Raises `TypeError` and `ValueError` for wrong values, `RuntimeError` for a window where nothing is shown.
+        """
+        logs.check_options(stream_to_client, aggregate_window_sec, level)
+        return process().change_logs(self._root, stream_to_client, aggregate_window_sec or 0.0, level)
 
     async def __aenter__(self) -> Self:
         if self._root.stopped is not None:

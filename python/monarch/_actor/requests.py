@@ -57,6 +57,11 @@ def stop(actor: bytes, reason: str) -> bytes:
     return encode("stop", actor, reason)
 
 
+def set_log_level(level: int) -> bytes:
+    """Let the root logger of a process have this level."""
+    return encode("log level", level)
+
+
 def child_failed(child: bytes, rank: int, life: int) -> bytes:
     """Tell whoever spawned an actor that it died, in this life of it; the payload is the failure's `detail`."""
     return encode("child failed", child, rank, life)

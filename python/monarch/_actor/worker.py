@@ -8,7 +8,8 @@ import signal
 import sys
 
 from monarch import _native
-from monarch._actor import context
+from monarch._actor import context, settings
+from monarch._actor.local import python_logging
 from monarch._actor.local.process import Process
 from monarch._actor.shape import Region
 
@@ -25,10 +26,12 @@ def main(control: int) -> int:
     runtime = _native.Runtime.start_worker(control)
     welcome: dict[str, Any] = pickle.loads(runtime.welcome)
     _resemble_program(welcome)
+    settings.inherit(welcome["settings"])
     procs: ProcMesh = welcome["procs"]
     process = Process(runtime, procs._root.host, procs._with_region(Region.of_rank(runtime.rank)))
     context._process = process
     signal.signal(signal.SIGTERM, _terminate)
+    python_logging.set_up_worker()
     status = 0
     try:
         if welcome["bootstrap"] is not None:

@@ -37,6 +37,7 @@ from monarch._actor.value_mesh import ValueMesh
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from monarch._actor.recovery.pool import ElasticPool
+    from monarch.actor import config
 
 __all__ = [
     "Accumulator",
@@ -68,6 +69,7 @@ __all__ = [
     "ValueStream",
     "as_endpoint",
     "concurrent_endpoint",
+    "config",
     "context",
     "current_actor_name",
     "current_rank",
@@ -88,4 +90,8 @@ def __getattr__(name: str) -> object:
 
         globals()[name] = ElasticPool
         return ElasticPool
+    if name == "config":
+        import importlib
+
+        return importlib.import_module("monarch.actor.config")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

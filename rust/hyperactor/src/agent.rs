@@ -441,7 +441,7 @@ impl Sink for WorkerRequests {
             Ok(Control::StopProcs(stop)) => agent.stop(stop),
             Ok(Control::Signal { proc, signal }) => agent.signal(proc, signal),
             Ok(Control::Respawn(respawn)) => agent.respawn(respawn),
-            Ok(Control::SetLogs { mesh, options }) => agent.logs.set(mesh, options),
+            Ok(Control::ChangeLogs { mesh, change }) => agent.logs.change(mesh, &change),
             Ok(_) => {}
             Err(_) => link.close(),
         }

@@ -16,13 +16,13 @@ use crate::error::{Error, Result};
 use crate::id::{ActorId, MeshId, PROCESS_ACTOR, Place, PortId, ProcId};
 use crate::keeper::KeeperCommand;
 use crate::link::{Link, Reader, Sink};
-use crate::logs::{Console, LogOptions, RunPlace};
+use crate::logs::{Console, LogChange, RunPlace};
 use crate::mailbox::Mailbox;
 use crate::message::Message;
 use crate::peer::{Peer, Sent};
 use crate::reactor::Reactor;
 use crate::replies::Replies;
-use crate::sys::fork;
+use crate::sys::{fork, stdio};
 use crate::wire::header::{Control, Destination, Kind, MessageHeader, RespawnProcs, Sender, SpawnProcs, StopProcs};
 use crate::wire::{Frame, FrameError, Priority};
 
@@ -58,6 +58,7 @@ impl Runtime {
 
     /// Become a worker: take over the control socket and wait for the welcome.
     pub fn start_worker(control: OwnedFd) -> Result<Arc<Self>> {
+        stdio::flush_lines();
         let mut reader = Reader::default();
         let (frame, mut descriptors) = reader
             .first_frame(&control)
@@ -366,11 +367,11 @@ impl Runtime {
     }
 
     /// Treat the output of a mesh otherwise from now on.
-    pub fn set_logs(&self, mesh: MeshId, options: LogOptions) -> Result<()> {
+    pub fn change_logs(&self, mesh: MeshId, change: LogChange) -> Result<()> {
         self.check()?;
         match self.role.get() {
-            Some(Role::Client(agent)) => agent.logs().set(mesh, options),
-            Some(Role::Worker(control)) => send_control(control, &Control::SetLogs { mesh, options }, Vec::new()),
+            Some(Role::Client(agent)) => agent.logs().change(mesh, &change),
+            Some(Role::Worker(control)) => send_control(control, &Control::ChangeLogs { mesh, change }, Vec::new()),
             None => {}
         }
         Ok(())

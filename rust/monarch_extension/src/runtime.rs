@@ -8,7 +8,7 @@ use std::time::Duration;
 use hyperactor::error::Error;
 use hyperactor::id::{ActorId, MeshId, PortId, ProcId};
 use hyperactor::keeper::{self, KeeperCommand};
-use hyperactor::logs::{Console, LogOptions, RunPlace};
+use hyperactor::logs::{Console, LogChange, LogOptions, RunPlace};
 use hyperactor::message::send_answer;
 use hyperactor::runtime;
 use hyperactor::wire::header::{Sender, SpawnProcs};
@@ -94,7 +94,7 @@ impl Runtime {
         arguments: Vec<OsString>,
         environment: Vec<(OsString, OsString)>,
         directory: OsString,
-        logs: (bool, bool, f64, bool, u32),
+        logs: (bool, bool, f64, u32),
         welcome: &Bound<'_, PyBytes>,
     ) -> PyResult<()> {
         let spawn = SpawnProcs {
@@ -129,8 +129,9 @@ impl Runtime {
         self.0.set_up_logs(place, Console::new(self.0.host(), stdout, stderr));
     }
 
-    fn set_logs(&self, mesh: [u8; 16], options: (bool, bool, f64, bool, u32)) -> PyResult<()> {
-        self.0.set_logs(MeshId(mesh), log_options(options)?).map_err(to_python)
+    fn change_logs(&self, mesh: [u8; 16], shown: Option<bool>, window_s: f64) -> PyResult<()> {
+        let change = LogChange { shown, window_ms: window_ms(window_s)? };
+        self.0.change_logs(MeshId(mesh), change).map_err(to_python)
     }
 
     fn flush_logs(&self, py: Python<'_>, patience_s: f64) -> PyResult<bool> {
@@ -188,8 +189,10 @@ fn seconds(value: f64, what: &str) -> PyResult<Duration> {
         .map_err(|_| PyValueError::new_err(format!("{what} is a number of seconds from 0 on, not {value}")))
 }
 
-fn log_options(options: (bool, bool, f64, bool, u32)) -> PyResult<LogOptions> {
-    let (shown, ranks, window_s, merge_numbers, tail_lines) = options;
-    let window_ms = seconds(window_s, "a window")?.as_millis().try_into().unwrap_or(u32::MAX);
-    Ok(LogOptions { shown, ranks, window_ms, merge_numbers, tail_lines })
+fn log_options((shown, ranks, window_s, tail_lines): (bool, bool, f64, u32)) -> PyResult<LogOptions> {
+    Ok(LogOptions { shown, ranks, window_ms: window_ms(window_s)?, merge_numbers: false, tail_lines })
+}
+
+fn window_ms(window_s: f64) -> PyResult<u32> {
+    Ok(seconds(window_s, "a window")?.as_millis().try_into().unwrap_or(u32::MAX))
 }

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 
 from monarch import _native
-from monarch._actor import requests
+from monarch._actor import requests, settings
 from monarch._actor.actor import is_async, is_async_kind
 from monarch._actor.causes import Cause
 from monarch._actor.context import Context, Instance, _context
 from monarch._actor.descriptors import LOOK_UP, STOP_AFTER_QUEUE, STREAM, UNWATCH, WATCH, parse_endpoint_descriptor
 from monarch._actor.endpoint import EndpointProperty
 from monarch._actor.errors import pack_exception, text_of
-from monarch._actor.local.owner import CHILDREN_STOP_S, Owner
+from monarch._actor.local.owner import Owner
 from monarch._actor.pickling import dumps, loads_arguments
 from monarch._actor.shape import Point
 
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from monarch._actor.shape import Extent
 
 NOTHING, _ = dumps(None)
-
-# How long an actor that is to end may go on with what it does, before it is interrupted.
-INTERRUPT_AFTER_S = 3.0
 
 
 class Interrupted(BaseException):
@@ -357,7 +354,7 @@ class LocalActor(Owner):
             self.mailbox.close("stopped", reason)
             self.told_of_failure()
             if self.busy:
-                self._interrupter = threading.Timer(INTERRUPT_AFTER_S, self.interrupt)
+                self._interrupter = threading.Timer(settings.seconds("stop_grace_period"), self.interrupt)
                 self._interrupter.daemon = True
                 self._interrupter.start()
 
@@ -403,7 +400,7 @@ class LocalActor(Owner):
     def wait_for_children(self) -> None:
         """Stop what this actor owns and wait for it, in bounded time."""
         for stop in self.stop_children(f"its owner {self.name} ended"):
-            stop.exception(CHILDREN_STOP_S)
+            stop.exception(settings.seconds("stop_actor_timeout"))
 
     def end(self, cleanup_error: Exception | None) -> None:
         """The last thing of an actor's life."""

@@ -10,9 +10,9 @@ from contextlib import suppress
 from threading import get_ident
 
 from monarch import _native
+from monarch._actor import settings
 from monarch._actor.context import Context, _context
 from monarch._actor.local.inbox import Inbox
-from monarch._actor.local.owner import CHILDREN_STOP_S
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 # After so many messages without a pause, let other tasks of the loop run.
 MESSAGES_IN_A_ROW = 64
-
-# How long an async `__cleanup__` may take.
-CLEANUP_S = 3.0
 
 
 class AsyncLoop:
@@ -91,7 +88,7 @@ class AsyncLoop:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for stop in actor.stop_children(f"its owner {actor.name} ended"):
-            await asyncio.wait([stop.as_asyncio()], timeout=CHILDREN_STOP_S)
+            await asyncio.wait([stop.as_asyncio()], timeout=settings.seconds("stop_actor_timeout"))
         return await self._clean_up()
 
     # --- the dispatcher -----------------------------------------------------------------------------------------------
@@ -208,7 +205,7 @@ class AsyncLoop:
             return None
         self._enter_hook()
         try:
-            await asyncio.wait_for(_call_hook(clean_up, actor.why), CLEANUP_S)
+            await asyncio.wait_for(_call_hook(clean_up, actor.why), settings.seconds("cleanup_timeout"))
         except Exception as error:
             return error
         except BaseException as error:

@@ -7,6 +7,7 @@ import pickle
 import sys
 
 from monarch import _native
+from monarch._actor import settings
 from monarch._actor.pickling import dumps
 
 TYPE_CHECKING = False
@@ -68,6 +69,7 @@ def welcome(procs: ProcMesh, bootstrap: Callable[[], Any] | None) -> bytes:
             "argv": list(getattr(sys, "argv", [])),
             "environment": {name: os.environ.get(name) for name in _START_VARIABLES},
             "bootstrap": pickled,
+            "settings": settings.to_pass_on(),
         },
         5,
     )

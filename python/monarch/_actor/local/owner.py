@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from monarch._actor.mesh_root import MeshRoot
     from monarch._actor.proc_mesh import ProcMeshRoot
 
-# How long the end of an owner waits for the ends of what it owns, before it goes on without.
-CHILDREN_STOP_S = 10.0
-
 
 class Owner:
     """An actor of this process, or the program itself in a client: a node of the ownership tree.

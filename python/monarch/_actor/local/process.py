@@ -9,7 +9,7 @@ import time
 from threading import get_ident
 
 from monarch import _native
-from monarch._actor import logs, requests
+from monarch._actor import logs, requests, settings
 from monarch._actor.answers import answered_by_all
 from monarch._actor.causes import Cause
 from monarch._actor.context import context
@@ -36,12 +36,6 @@ if TYPE_CHECKING:
     from monarch._actor.recovery.policy import RestartPolicy
 
 DONE, _ = dumps(None)
-
-# How long processes that were told to end may take before they are killed: clean-up of actors, then of interpreters.
-PROCESS_STOP_S = 10.0
-
-# How long the actors of a process that ends may take for what they are doing and their `__cleanup__`.
-CLEANUP_S = 3.0
 
 
 class Process:
@@ -195,7 +189,7 @@ class Process:
         """Tell all processes of a mesh to end; the same future for every caller."""
         if root.stopping is None:
             root.note_stopped(reason)
-            replies = self.runtime.stop_procs(root.mesh, reason, PROCESS_STOP_S)
+            replies = self.runtime.stop_procs(root.mesh, reason, settings.seconds("process_exit_timeout"))
             subject = Subject(f"{root.name}.stop", root.region.extent, root)
             root.stopping = Future._of(replies, 1, _gone, subject, quiet=True)
             for owner in self.owners():
@@ -208,6 +202,14 @@ class Process:
     def _disown(self, owner: Owner, root: ActorMeshRoot) -> None:
         owner.actor_meshes.pop(root.actor, None)
         self.ownership.forget(root.actor)
+
+    def change_logs(self, root: ProcMeshRoot, shown: bool | None, window_s: float, level: int) -> Future[None]:
+        """Show the output of the processes of a mesh otherwise, and let them log from another level on."""
+        self.runtime.change_logs(root.mesh, shown, window_s)
+        targets = root.reference()._targets()
+        replies = targets.call(self.default_sender(), requests.set_log_level(level), b"", fail_fast=False)
+        subject = Subject(f"{root.name}.logging_option", root.region.extent, root)
+        return Future._of(replies, len(root.region), _gone, subject, quiet=True)
 
     def _owner_of(self, root: ActorMeshRoot) -> Owner | None:
         return next((owner for owner in self.owners() if root.actor in owner.actor_meshes), None)
@@ -286,7 +288,9 @@ class Process:
         life: int,
     ) -> None:
         from monarch._actor.local.actor import LocalActor
+        from monarch._actor.local.python_logging import name_actors
 
+        name_actors()
         local = LocalActor(self, actor, name, position, procs, creator, owner, life, message)
         if self.bootstrap_error is not None:
             local.refuse(self.bootstrap_error)
@@ -300,6 +304,12 @@ class Process:
             message.reply(_native.STATUS_VALUE, DONE)
         else:
             local.stop(reason, message)
+
+    def _set_log_level(self, message: _native.Message, level: int) -> None:
+        import logging
+
+        logging.getLogger().setLevel(level)
+        message.reply(_native.STATUS_VALUE, DONE)
 
     def _child_failed(self, message: _native.Message, child: bytes, rank: int, life: int) -> None:
         told = self.ownership.actor_failed(child, rank, life)
@@ -332,7 +342,7 @@ class Process:
         actors = list(self.actors.values())
         for local in actors:
             local.stop(reason, None)
-        deadline = time.monotonic() + CLEANUP_S
+        deadline = time.monotonic() + settings.seconds("cleanup_timeout")
         late = [local for local in actors if not local.ended.wait(max(0.0, deadline - time.monotonic()))]
         for local in late:
             local.interrupt()
@@ -362,5 +372,6 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "spawn": Process._spawn,
     "respawn": Process._respawn,
     "stop": Process._stop,
+    "log level": Process._set_log_level,
     "child failed": Process._child_failed,
 }

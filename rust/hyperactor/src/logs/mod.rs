@@ -49,6 +49,15 @@ pub struct LogOptions {
     pub tail_lines: u32,
 }
 
+/// What changes in the treatment of a mesh that runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogChange {
+    /// Whether it is shown at the client; none: as before.
+    pub shown: Option<bool>,
+    /// How long lines wait for equal ones, which may differ in numbers; 0: not at all.
+    pub window_ms: u32,
+}
+
 /// Which stream of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stream {
@@ -148,12 +157,13 @@ impl Logs {
         Tail::of(&file, lines)
     }
 
-    /// Treat the output of a mesh otherwise from now on, but for its tails.
-    pub fn set(&self, mesh: MeshId, options: LogOptions) {
+    /// Treat the output of a mesh otherwise from now on.
+    pub fn change(&self, mesh: MeshId, change: &LogChange) {
         let mut state = self.state.lock();
         let Some(known) = state.meshes.get_mut(&mesh) else { return };
-        let tail_lines = known.options.tail_lines;
-        known.options = for_so_many(known.count, LogOptions { tail_lines, ..options });
+        let shown = change.shown.unwrap_or(known.options.shown);
+        let changed = LogOptions { shown, window_ms: change.window_ms, merge_numbers: true, ..known.options };
+        known.options = for_so_many(known.count, changed);
         self.order(Order::Treat(mesh, known.options.clone()));
     }
 

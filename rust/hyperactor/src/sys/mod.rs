@@ -6,5 +6,6 @@ pub mod poll;
 pub mod process;
 pub mod signals;
 pub mod socket;
+pub mod stdio;
 pub mod wake;
 pub mod watch;

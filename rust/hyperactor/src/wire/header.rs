@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::death::Death;
 use crate::id::{ActorId, MeshId, PortId, ProcId};
-use crate::logs::LogOptions;
+use crate::logs::{LogChange, LogOptions};
 
 /// The header of a frame between two processes that run actors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,11 +118,11 @@ pub enum Control {
         port: PortId,
     },
     /// Process to agent: treat the output of a mesh otherwise from now on.
-    SetLogs {
+    ChangeLogs {
         /// Which mesh.
         mesh: MeshId,
         /// How.
-        options: LogOptions,
+        change: LogChange,
     },
 }
 
