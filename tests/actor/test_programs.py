@@ -278,6 +278,44 @@ def test_a_failure_that_nobody_handles_ends_a_program_that_blocks(run_program: R
     assert "hint: " in done.stderr
 
 
+def test_the_end_by_a_failure_is_explained_once_by_its_first_cause(run_program: RunProgram, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("""
+import time
+from monarch.actor import Actor, endpoint, this_host
+
+class Helper(Actor):
+    @endpoint
+    def hello(self):
+        return "hello"
+    @endpoint
+    def fail(self):
+        raise ValueError("the first cause")
+
+class Owner(Helper):
+    @endpoint
+    def own(self):
+        procs = this_host().spawn_procs(name="deep")
+        procs.spawn("bystander", Helper).hello.call_one().get()
+        procs.spawn("culprit", Helper).fail.broadcast()
+
+this_host().spawn_procs(name="shallow").spawn("owner", Owner).own.call_one().get()
+time.sleep(600)
+""")
+    done = run_program("program.py", timeout=60)
+    assert done.returncode == 1
+    [block] = done.stderr.split("monarch: a failure that nobody handled ends the program")[1:]
+    for part in (
+        "did not handle a supervision event from its child: culprit-",
+        "endpoint culprit.fail raised ValueError: the first cause",
+        'program.py", line 11, in fail\n    raise ValueError("the first cause")',
+        "Stopped because of it: ",
+        "bystander",
+        "hint: ",
+    ):
+        assert block.count(part) >= 1, (part, block)
+    assert block.count("Traceback (most recent call last)") == 1, block
+
+
 def test_a_failure_does_not_garble_what_the_program_says_at_its_end(run_program: RunProgram) -> None:
     code = f"{FAULT}\ntry:\n    {BLOCKED['sleep']}\nfinally:\n    raise ValueError('x' * 100_000)"
     done = run_program("-c", code, timeout=30)

@@ -88,7 +88,8 @@ class AsyncLoop:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for stop in actor.stop_children(f"its owner {actor.name} ended"):
-            await asyncio.wait([stop.as_asyncio()], timeout=settings.seconds("stop_actor_timeout"))
+            with suppress(Exception):  # of a `__cleanup__` there, or that it takes too long
+                await asyncio.wait_for(stop.as_asyncio(), settings.seconds("stop_actor_timeout"))
         return await self._clean_up()
 
     # --- the dispatcher -----------------------------------------------------------------------------------------------
