@@ -150,6 +150,18 @@ def test_a_process_can_be_replaced_again_and_again(spawn_procs: Callable[..., Pr
     assert len(faults) == 5
 
 
+def test_the_failure_of_an_actor_in_a_replaced_process_is_told(
+    spawn_procs: Callable[..., ProcMesh], faults: Faults, tmp_path: Path
+) -> None:
+    procs = spawn_procs({"w": 2})
+    kill(procs.spawn("counters", Counter, 0), 1)
+    eventually(lambda: faults, "the death is told")
+    procs.respawn().get()
+    procs.spawn("fragile", Fragile, str(tmp_path / "missing"))
+    told = [(0, "init"), (1, "init"), (1, "signal")]
+    eventually(lambda: sorted((point.rank, f.kind) for f in faults for point in f.ranks) == told, "all are told")
+
+
 def test_an_actor_makes_again_what_it_owns_while_others_call_that(one: ProcMesh) -> None:
     replacer: Any = one.spawn("replacer", Replacer)
     counter = replacer.own.call_one().get(timeout=30)

@@ -1,6 +1,6 @@
 //! `Ownership` and `News`: which owner in this process is told of what.
 
-use hyperactor::id::{ActorId, MeshId, ProcId};
+use hyperactor::id::{ActorId, MeshId, Place, ProcId};
 use hyperactor::ownership::{self, End, Mesh, Owner, Told, Tree};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -41,7 +41,12 @@ impl Ownership {
     }
 
     fn spawn_actors(&self, owner: [u8; 16], mesh: [u8; 16], procs: [u8; 16], ranks: Vec<u32>) {
-        self.tree.lock().spawn_actors(self.owner(owner), ActorId(mesh), MeshId(procs), ranks);
+        let (mut tree, procs) = (self.tree.lock(), MeshId(procs));
+        // The places of processes that died may have new ones, of which nobody tells this part of the tree.
+        for &rank in &ranks {
+            tree.respawn_process(Place { mesh: procs, rank });
+        }
+        tree.spawn_actors(self.owner(owner), ActorId(mesh), procs, ranks);
     }
 
     fn respawn_actors(&self, mesh: [u8; 16], ranks: Vec<u32>) -> Option<u32> {
