@@ -89,7 +89,7 @@ class Program:
         """Signal a process from outside; its id, 0 where it is dead."""
         pid = self.pid_of(f"P{action['number']}", action["rank"])
         if pid:
-            self.pending.append(self.meshes[f"A{action['number']}"].pid.call())
+            self.pending.append(self.meshes[f"S{action['number']}"].pid.call())
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
@@ -106,7 +106,7 @@ class Program:
         pass
 
     def do_freeze(self, action: dict[str, Any]) -> None:
-        self.pending.append(self.meshes[f"A{action['number']}"].pid.call())
+        self.pending.append(self.meshes[f"S{action['number']}"].pid.call())
 
     def do_signal(self, action: dict[str, Any]) -> None:
         self.signal(action, signal.Signals[action["signal"]])
@@ -116,7 +116,7 @@ class Program:
         self.signal(action, signal.SIGKILL)
 
     def do_cast(self, action: dict[str, Any]) -> None:
-        mesh = self.meshes[f"A{action['number']}"]
+        mesh = self.meshes[f"S{action['number']}"]
         for cast in range(100):
             mesh.count.broadcast()
             if cast == 50:
