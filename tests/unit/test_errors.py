@@ -6,6 +6,7 @@ import asyncio
 import builtins
 import concurrent.futures
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -220,8 +221,26 @@ class Unspeakable(Exception):
         raise RuntimeError("no pickle")
 
 
+def test_an_exception_whose_constructor_wants_other_arguments_keeps_its_type() -> None:
+    exception = NotRebuilt(1, 2)
+    exception.code = 7  # type: ignore[attr-defined]
+    error = arrived(raised(exception))
+    assert isinstance(error, NotRebuilt) and type(error.exception) is NotRebuilt
+    assert (error.exception.args, error.exception.code, error.code) == (("1 and 2",), 7, 7)  # type: ignore[attr-defined]
+
+
+class RefusesToBeRebuilt(Exception):
+    def __new__(cls, one: int, two: int) -> RefusesToBeRebuilt:
+        return super().__new__(cls, one, two)
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
 @pytest.mark.parametrize(
-    ("exception", "text"), [(Unpicklable(), "holds a lock"), (NotRebuilt(1, 2), "1 and 2")], ids=["pickle", "rebuild"]
+    ("exception", "text"),
+    [(Unpicklable(), "holds a lock"), (RefusesToBeRebuilt(1, 2), "1 and 2")],
+    ids=["pickle", "rebuild"],
 )
 def test_what_can_not_travel_arrives_as_type_name_text_and_traceback(exception: Exception, text: str) -> None:
     error = arrived(raised(exception))
@@ -234,6 +253,8 @@ def test_what_can_not_travel_arrives_as_type_name_text_and_traceback(exception: 
     assert "raise exception" in stand_in.formatted
     assert stand_in.formatted == error.exception_formatted
     assert text in str(error)
+    assert f"`except {stand_in.type_name}` does not catch it here; give it a `__reduce__`" in str(error)
+    assert stand_in.why_not and stand_in.why_not in str(error)
 
 
 def test_an_exception_that_refuses_everything_still_arrives() -> None:
@@ -256,6 +277,29 @@ sys.stdout.buffer.write(pack_exception(only_here.Special("s"))[0])
     assert isinstance(exception, RemoteException)
     assert (exception.type_name, exception.text) == ("only_here.Special", "s")
     assert formatted == "only_here.Special: s\n"
+
+
+class InterruptedWhereUnpickled(Exception):
+    def __reduce__(self) -> tuple[object, ...]:
+        return _press_ctrl_c, ()
+
+
+def _press_ctrl_c() -> Exception:
+    """From when it is armed on, that is, not yet where the exception comes from."""
+    if getattr(_press_ctrl_c, "armed", False):
+        signal.raise_signal(signal.SIGINT)
+    return ValueError("rebuilt")
+
+
+def test_ctrl_c_while_an_exception_is_rebuilt_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        payload, buffers = pack_exception(InterruptedWhereUnpickled())
+        monkeypatch.setattr(_press_ctrl_c, "armed", True, raising=False)
+        with pytest.raises(KeyboardInterrupt):
+            unpack_exception(payload, buffers)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups came with Python 3.11")

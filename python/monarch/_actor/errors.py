@@ -47,7 +47,8 @@ class ActorError(Exception):
 
     def __str__(self) -> str:
         trace = self.exception_formatted.removeprefix(_HEADING)
-        return f"{self.message}\nTraceback of where the remote call failed (most recent call last):\n{trace}"
+        hint = f"\n{self.exception.hint}" if isinstance(self.exception, RemoteException) else ""
+        return f"{self.message}\nTraceback of where the remote call failed (most recent call last):\n{trace}{hint}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {"results": self.results, "failures": self.failures}
@@ -68,6 +69,10 @@ class SupervisionError(RuntimeError):
         self.failures: dict[Point, Exception] = {}
 
 
+class WouldBlockRuntime(RuntimeError):
+    """Waiting here would be a deadlock: what is waited for cannot come before the wait has ended."""
+
+
 class UnpicklableArgument(TypeError):
     """An argument of an endpoint can't be pickled. Raised at the caller; nothing was sent."""
 
@@ -75,17 +80,27 @@ class UnpicklableArgument(TypeError):
 class RemoteException(Exception):
     """Stands for a remote exception that can't be pickled or rebuilt: what is left is what it said.
 
-    `type_name` is its qualified type, `text` its `str`, `formatted` its traceback.
+    `type_name` is its qualified type, `text` its `str`, `formatted` its traceback, `why_not` why it did not come.
     """
 
-    def __init__(self, type_name: str, text: str, formatted: str) -> None:
-        super().__init__(type_name, text, formatted)
+    def __init__(self, type_name: str, text: str, formatted: str, why_not: str = "") -> None:
+        super().__init__(type_name, text, formatted, why_not)
         self.type_name = type_name
         self.text = text
         self.formatted = formatted
+        self.why_not = why_not
 
     def __str__(self) -> str:
         return f"{self.type_name}: {self.text}"
+
+    @property
+    def hint(self) -> str:
+        """What would let the exception itself come."""
+        because = f" ({self.why_not})" if self.why_not else ""
+        return (
+            f"hint: {self.type_name} could not be pickled and rebuilt{because}, so `except {self.type_name}` does not "
+            "catch it here; give it a `__reduce__` that returns its class and its constructor's arguments"
+        )
 
 
 def remote_error(message: str, exception: BaseException, formatted: str) -> ActorError:
@@ -157,33 +172,78 @@ def _copy_attributes(source: BaseException, target: BaseException) -> None:
 def pack_exception(exception: BaseException, bare: bool = False) -> tuple[bytes, list[PickleBuffer]]:
     """The exception as it travels: pickle stream and buffers. Never raises.
 
-    An exception that can't be pickled or, as tried here, rebuilt will arrive as a `RemoteException`. A bare one has no
-    formatted traceback, and is to be raised as it is: somebody chose to send it.
+    An exception that can't be pickled or, as tried here, rebuilt in any way will arrive as a `RemoteException`. A bare
+    one has no formatted traceback, and is to be raised as it is: somebody chose to send it.
     """
-    from .pickling import dumps, loads
+    from .pickling import dumps
 
     summary = _type_name(type(exception)), text_of(exception), "" if bare else format_exception(exception)
-    try:
-        payload, buffers = dumps(exception)
-        if isinstance(loads(payload, buffers), BaseException):
-            return dumps((*summary, payload))[0], buffers
-    except BaseException:  # also a `SystemExit`: who waits has to be answered, whatever the exception's own code does
-        pass  # told by the summary
-    return dumps((*summary, b""))[0], []
+    why_not = ""
+    for form in (exception, _WithoutConstructor(exception)):
+        try:
+            payload, buffers = _dump_rebuildable(form)
+            return dumps((*summary, payload, ""))[0], buffers
+        except BaseException as error:  # also a `SystemExit`: who waits has to be answered, whatever its own code does
+            why_not = text_of(error)
+    return dumps((*summary, b"", why_not))[0], []
+
+
+def _dump_rebuildable(form: object) -> tuple[bytes, list[PickleBuffer]]:
+    from .pickling import dumps, loads
+
+    payload, buffers = dumps(form)
+    if not isinstance(loads(payload, buffers), BaseException):
+        raise TypeError("it is rebuilt as something that is no exception")
+    return payload, buffers
+
+
+class _WithoutConstructor:
+    """Pickles as the exception, rebuilt without its constructor: from its arguments and attributes, as most are.
+
+    For types whose constructor wants other arguments than the ones that they pass on to `Exception`.
+    """
+
+    def __init__(self, exception: BaseException) -> None:
+        self._exception = exception
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        exception = self._exception
+        if type(exception).__reduce__ is not BaseException.__reduce__:
+            raise TypeError("it has a `__reduce__` of its own")
+        return _from_parts, (type(exception), exception.args, exception.__dict__)
+
+
+def _from_parts(cls: type[BaseException], args: tuple[Any, ...], attributes: dict[str, Any]) -> BaseException:
+    exception = cls.__new__(cls)
+    exception.args = args
+    exception.__dict__.update(attributes)
+    return exception
 
 
 def unpack_exception(payload: Buffer, buffers: Iterable[Buffer] = ()) -> tuple[BaseException, str]:
     """The exception and its formatted traceback, of `pack_exception`. A `RemoteException` where it can't be rebuilt."""
     from .pickling import loads
 
-    type_name, text, formatted, pickled = loads(payload)
-    try:
-        exception = loads(pickled, buffers)
-        if isinstance(exception, BaseException):
-            return exception, formatted
-    except BaseException:
-        pass  # an import that is missing here, say
-    return RemoteException(type_name, text, formatted), formatted
+    type_name, text, formatted, pickled, why_not = loads(payload)
+    if pickled:
+        try:
+            exception = loads(pickled, buffers)
+            if isinstance(exception, BaseException):
+                return exception, formatted
+            why_not = "it is rebuilt as something that is no exception"
+        except KeyboardInterrupt as error:
+            if _on_main_thread():
+                raise  # Ctrl-C of a user who does not want to wait for this
+            why_not = text_of(error)
+        except BaseException as error:  # an import that is missing here, say
+            why_not = text_of(error)
+    return RemoteException(type_name, text, formatted, why_not), formatted
+
+
+def _on_main_thread() -> bool:
+    import threading
+
+    return threading.current_thread() is threading.main_thread()
 
 
 def format_exception(exception: BaseException) -> str:

@@ -115,7 +115,7 @@ class Future(Generic[R]):
 
         `timeout` is in seconds; 0 polls. Raises `TimeoutError` when it passes (the work goes on, `get` may be
         repeated), `ValueError` for a negative, infinite or NaN one, `concurrent.futures.CancelledError` after `cancel`,
-        and `RuntimeError` where waiting would be a deadlock.
+        and `WouldBlockRuntime` (a `RuntimeError`) where waiting would be a deadlock.
         """
         if self._state == _VALUE:
             return self._value
@@ -281,7 +281,9 @@ class Future(Generic[R]):
             return
         current = _context.get()
         if current is not None and current.actor_instance.keeps_own_messages_waiting(blocking):
-            raise RuntimeError(
+            from monarch._actor.errors import WouldBlockRuntime
+
+            raise WouldBlockRuntime(
                 f"{self._subject.label} waits for a message to the actor itself, which cannot be served before the "
                 "endpoint that waits has returned: a deadlock. Call the method on `self`, or do not wait here"
             )
