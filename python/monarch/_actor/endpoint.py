@@ -35,10 +35,21 @@ class EndpointProperty(Generic[P, R]):
     On a live actor (`self.method(…)`) it is the plain method: the body runs, nothing is sent.
     """
 
-    def __init__(self, method: Callable[..., Any], concurrent: bool = False, takes_port: bool = False) -> None:
+    def __init__(
+        self,
+        method: Callable[..., Any],
+        takes_port: bool = False,
+        concurrent: bool = False,
+        limit: int | None = None,
+        propagate: Any = None,
+        instrument: bool = True,
+    ) -> None:
         self._method = method
-        self._concurrent = concurrent
         self._takes_port = takes_port
+        self._concurrent = concurrent
+        self._limit = limit  # how many of its calls may overlap, where it is concurrent
+        self._propagate = propagate
+        self._instrument = instrument
         self._signature: Signature | None = None
         self.__doc__ = method.__doc__
         self.__name__ = method.__name__
@@ -66,8 +77,13 @@ class EndpointProperty(Generic[P, R]):
     def __get__(self, instance: object | None, owner: type) -> Any:
         return self if instance is None else self._method.__get__(instance, owner)
 
-    def __reduce__(self) -> tuple[type[EndpointProperty[P, R]], tuple[Callable[..., Any], bool, bool]]:
-        return type(self), (self._method, self._concurrent, self._takes_port)
+    def __repr__(self) -> str:
+        kind = "concurrent endpoint" if self._concurrent else "endpoint"
+        return f"<{kind} {self._method.__qualname__}: call it on the mesh that `spawn` returns>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        options = (self._takes_port, self._concurrent, self._limit, self._propagate, self._instrument)
+        return type(self), (self._method, *options)
 
 
 if TYPE_CHECKING:
@@ -113,17 +129,26 @@ def endpoint(
     With `explicit_response_port` the method gets a `Port` first, and answers by sending to it, then or later, there or
     wherever the port was passed on to; its result is ignored. The first answer counts, what it raises included; once
     it has answered, raising fails the actor. Without a caller that waits the port leads nowhere. `propagate` is for
-    tensor calls, `instrument` for traces; neither changes anything here.
+    tensor calls (`rref`). With `instrument`, a call is a span where OpenTelemetry is in use.
 
-    Raises `TypeError` for what is not a function and `ValueError` for a private name.
+    Raises `TypeError` for what is not a function, `ValueError` for a private name and an unknown `propagate`.
     """
-    if method is None:
-        return lambda method: endpoint(method, explicit_response_port=explicit_response_port)  # type: ignore[call-overload]
+    options = {"takes_port": explicit_response_port, "propagate": _checked(propagate), "instrument": instrument}
+    return _endpoint(method, options) if method is not None else lambda method: _endpoint(method, options)
+
+
+def _endpoint(method: Any, options: dict[str, Any]) -> EndpointProperty[..., Any]:
     if isinstance(method, EndpointProperty) or not callable(method) or not hasattr(method, "__get__"):
         raise TypeError(f"@endpoint goes on a plain method, not on {method!r}")
     if method.__name__.startswith("_"):
         raise ValueError(f"an endpoint needs a public name: rename {method.__qualname__!r}")
-    return EndpointProperty(method, takes_port=explicit_response_port)
+    return EndpointProperty(method, **options)
+
+
+def _checked(propagate: Any) -> Any:
+    if propagate is None or callable(propagate) or propagate in ("cached", "inspect", "mocked"):
+        return propagate
+    raise ValueError(f"propagate is {propagate!r}: it is None, 'cached', 'inspect', 'mocked' or a function")
 
 
 if TYPE_CHECKING:
@@ -132,31 +157,53 @@ if TYPE_CHECKING:
     def concurrent_endpoint(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> EndpointProperty[P, R]: ...
     @overload
     def concurrent_endpoint(
-        *, propagate: Any = None, explicit_response_port: Literal[False] = False, instrument: bool = True
+        *,
+        propagate: Any = None,
+        explicit_response_port: Literal[False] = False,
+        instrument: bool = True,
+        limit: int | None = None,
     ) -> EndpointDecorator: ...
     @overload
     def concurrent_endpoint(
-        *, propagate: Any = None, explicit_response_port: Literal[True], instrument: bool = True
+        *,
+        propagate: Any = None,
+        explicit_response_port: Literal[True],
+        instrument: bool = True,
+        limit: int | None = None,
     ) -> PortEndpointDecorator: ...
 
 
 def concurrent_endpoint(
-    method: Any = None, *, propagate: Any = None, explicit_response_port: bool = False, instrument: bool = True
+    method: Any = None,
+    *,
+    propagate: Any = None,
+    explicit_response_port: bool = False,
+    instrument: bool = True,
+    limit: int | None = None,
 ) -> Any:
     """Let an `async def` method answer messages while others run: each call is a task of its own.
 
-    Calls begin in the order in which they were sent. The options are those of `endpoint`. Raises `ValueError` for a
-    plain `def`.
+    Calls begin in the order in which they were sent. At most `limit` of them run at a time, where it is given; the
+    others wait. The other options are those of `endpoint`. Raises `ValueError` for a plain `def` and a `limit` below 1.
     """
-    if method is None:
-        return lambda method: concurrent_endpoint(method, explicit_response_port=explicit_response_port)  # type: ignore[call-overload]
-    from monarch._actor.actor import is_async
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit is {limit}: at least 1 call has to run at a time")
+    options = {
+        "takes_port": explicit_response_port,
+        "concurrent": True,
+        "limit": limit,
+        "propagate": _checked(propagate),
+        "instrument": instrument,
+    }
 
-    if not is_async(method):
-        raise ValueError(f"@concurrent_endpoint needs an `async def`: {method!r} is none")
-    made: EndpointProperty[..., Any] = endpoint(method, explicit_response_port=explicit_response_port)  # type: ignore[call-overload]
-    made._concurrent = True
-    return made
+    def decorate(method: Any) -> EndpointProperty[..., Any]:
+        from monarch._actor.actor import is_async
+
+        if not is_async(method):
+            raise ValueError(f"@concurrent_endpoint needs an `async def`: {method!r} is none")
+        return _endpoint(method, options)
+
+    return decorate(method) if method is not None else decorate
 
 
 class Endpoint(Generic[P, R]):
@@ -230,6 +277,17 @@ class Endpoint(Generic[P, R]):
         if self.root.stopped is not None:
             self.root.raise_stopped(self)
         self._targets.cast(sender(), self._descriptor, payload, buffers)
+
+    def rref(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call as part of a tensor program, whose result is known by its shape: see `propagate`.
+
+        Raises `NotImplementedError` for an endpoint that does not say what its result is like (`propagate`), and
+        `TypeError` where no device mesh is active.
+        """
+        propagate = getattr(getattr(self.root.actor_class, self._name, None), "_propagate", None)
+        if propagate in (None, "cached", "mocked"):
+            raise NotImplementedError(f"{self.label}.rref(…): propagate is {propagate!r}, not a function or 'inspect'")
+        raise TypeError(f"{self.label}.rref(…) needs an active device mesh: there is none")
 
     def options(
         self, timeout: float | None = None, fail_fast: bool = False, retry: int = 0

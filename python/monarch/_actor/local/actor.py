@@ -15,6 +15,7 @@ from monarch._actor.errors import pack_exception, text_of
 from monarch._actor.local.owner import Owner
 from monarch._actor.pickling import dumps, loads_arguments
 from monarch._actor.shape import Point
+from monarch._actor.telemetry import instrumented
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Interrupted(BaseException):
 class Handler:
     """An endpoint of an actor as a view addressed it."""
 
-    __slots__ = ("concurrent", "extent", "is_async", "label", "method", "takes_port")
+    __slots__ = ("concurrent", "extent", "is_async", "label", "limit", "method", "takes_port")
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Handler:
         extent: Extent,
         is_async: bool,
         concurrent: bool,
+        limit: int | None,
         takes_port: bool,
     ) -> None:
         self.method = method
@@ -54,6 +56,7 @@ class Handler:
         self.extent = extent
         self.is_async = is_async
         self.concurrent = concurrent
+        self.limit = limit  # how many calls may overlap
         self.takes_port = takes_port  # the method answers by a response port, not by its result
 
 
@@ -126,6 +129,7 @@ class LocalActor(Owner):
         except BaseException as error:
             self._fail_to_start(request, "was not made: unpickling its class and arguments", error)
             return None
+        self.actor_class = actor_class
         self.instance.class_name = f"{actor_class.__module__}.{actor_class.__qualname__}"
         if is_async_kind(actor_class):
             from monarch._actor.local.async_loop import AsyncLoop
@@ -206,7 +210,6 @@ class LocalActor(Owner):
         method = getattr(self.object, name)
         if is_async(method) and not self._loop.is_async:
             raise TypeError(f"{where}.{name} is async, and its actor has no event loop: mark it with @endpoint")
-        concurrent = is_endpoint and found._concurrent
         by_port = found._takes_port if is_endpoint else bool(how)
         runs_async = is_async(method)
         if how == STREAM:
@@ -215,7 +218,12 @@ class LocalActor(Owner):
             method = sending_values(method, runs_async)
         elif is_endpoint and found.generates:
             raise TypeError(f"{where}.{name} is a generator: its values come by `.stream(…)` only")
-        return Handler(method, f"{self.name}.{name}", extent, runs_async, concurrent, by_port)
+        label = f"{self.name}.{name}"
+        if not is_endpoint:
+            return Handler(method, label, extent, runs_async, False, None, by_port)
+        if found._instrument:
+            method = instrumented(method, label)
+        return Handler(method, label, extent, runs_async, found._concurrent, found._limit, by_port)
 
     def arguments(self, message: _native.Message, handler: Handler) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """Enter the message's context and unpickle its arguments; None where that failed, which the caller is told."""

@@ -13,6 +13,7 @@ from monarch import _native
 from monarch._actor import settings
 from monarch._actor.context import Context, _context
 from monarch._actor.local.inbox import Inbox
+from monarch._actor.local.lane import Lane
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class AsyncLoop:
         self._dispatcher: asyncio.Task[None] | None = None
         self._serving: _native.Message | None = None  # by the dispatcher itself
         self._concurrent: dict[object, asyncio.Task[None]] = {}  # by call, or by itself where nobody waits
+        self._lanes: dict[str, Lane] = {}  # by endpoint
         self._supervisor: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
@@ -83,6 +85,7 @@ class AsyncLoop:
             except BaseException as error:  # also a cancellation, which an endpoint asked for and then returned
                 actor.broke(error)
                 _forget_cancellation()
+        self._lanes.clear()
         tasks = [*self._concurrent.values(), *([self._supervisor] if self._supervisor else [])]
         for task in tasks:
             task.cancel()
@@ -135,6 +138,9 @@ class AsyncLoop:
             self._dispatcher.cancel()
         elif call in self._concurrent:
             self._concurrent[call].cancel()
+        else:
+            for lane in self._lanes.values():
+                lane.withdraw(call)
 
     async def _handle(self, message: _native.Message) -> None:
         actor = self._actor
@@ -142,10 +148,9 @@ class AsyncLoop:
         if handler is None:
             return
         if handler.concurrent:
-            task = asyncio.create_task(self._run(message, handler))
-            call: object = message.call_id or task
-            self._concurrent[call] = task
-            task.add_done_callback(lambda _: self._forget(call))
+            lane = self._lane(handler)
+            if lane is None or lane.enter(message, handler):
+                self._start(message, handler)
             return
         self._serving = message
         try:
@@ -153,8 +158,26 @@ class AsyncLoop:
         finally:
             self._serving = None
 
-    def _forget(self, call: object) -> None:
+    def _lane(self, handler: Handler) -> Lane | None:
+        if handler.limit is None:
+            return None
+        lane = self._lanes.get(handler.label)
+        if lane is None:
+            lane = self._lanes[handler.label] = Lane(handler.limit)
+        return lane
+
+    def _start(self, message: _native.Message, handler: Handler) -> None:
+        task = asyncio.create_task(self._run(message, handler))
+        call: object = message.call_id or task
+        self._concurrent[call] = task
+        task.add_done_callback(lambda _: self._ended(call, handler))
+
+    def _ended(self, call: object, handler: Handler) -> None:
         self._concurrent.pop(call, None)
+        lane = self._lanes.get(handler.label)
+        following = lane.leave() if lane is not None else None
+        if following is not None:
+            self._start(*following)
 
     async def _run(self, message: _native.Message, handler: Handler) -> None:
         actor = self._actor
