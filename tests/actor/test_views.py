@@ -99,7 +99,7 @@ def test_the_program_is_the_root_of_all_actors() -> None:
     assert dict(current_rank()) == {}
     assert context().actor_instance.name == "root"
     assert repr(context().actor_instance) == "<root>"
-    assert current_actor_name().startswith("root-")
+    assert current_actor_name().startswith("client.client-0<")
 
 
 def test_the_same_name_can_be_spawned_again_on_the_same_processes(one: ProcMesh) -> None:

@@ -6,7 +6,10 @@ from contextvars import ContextVar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from monarch._actor.host_mesh import HostMesh
+    from monarch._actor.identity import ActorAddr
     from monarch._actor.local.owner import Owner
     from monarch._actor.local.process import Process
     from monarch._actor.proc_mesh import ProcMesh
@@ -17,40 +20,6 @@ _context: ContextVar[Context | None] = ContextVar("monarch_context", default=Non
 
 # What this process is to the runtime: None until a client starts or a worker has its welcome.
 _process: Process | None = None
-
-
-class ActorId:
-    """Identity of one actor: unique, printable, opaque. Equal where it names the same actor."""
-
-    __slots__ = ("_actor", "_label", "_mesh", "_rank")
-
-    def __init__(self, mesh: bytes, rank: int, actor: bytes, label: str) -> None:
-        self._mesh = mesh
-        self._rank = rank
-        self._actor = actor
-        self._label = label
-
-    @property
-    def label(self) -> str:
-        """The name that the actor was spawned under."""
-        return self._label
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ActorId):
-            return NotImplemented
-        return (self._actor, self._mesh, self._rank) == (other._actor, other._mesh, other._rank)
-
-    def __hash__(self) -> int:
-        return hash((self._actor, self._mesh, self._rank))
-
-    def __str__(self) -> str:
-        return f"{self._label}-{self._actor.hex()[:12]}@{self._mesh.hex()[:12]}[{self._rank}]"
-
-    def __repr__(self) -> str:
-        return f"ActorId({str(self)!r})"
-
-    def __reduce__(self) -> tuple[type[ActorId], tuple[bytes, int, bytes, str]]:
-        return ActorId, (self._mesh, self._rank, self._actor, self._label)
 
 
 class CreatorInstance:
@@ -118,9 +87,17 @@ class Instance:
         return self.proc_mesh.slice(**self.rank)
 
     @property
-    def actor_id(self) -> ActorId:
-        runtime = self._owner.process.runtime
-        return ActorId(runtime.mesh, runtime.rank, self.actor, self.name)
+    def actor_id(self) -> ActorAddr:
+        """Identity of this actor and where it lives."""
+        from monarch._actor.identity import ActorAddr
+
+        here = self._owner.process.identity
+        return ActorAddr.root_of(here) if self.creator is None else ActorAddr.of(self.actor, self.name, here)
+
+    @property
+    def proc_id(self) -> str:
+        """Identity of the process of this actor."""
+        return str(self._owner.process.identity)
 
     def as_creator(self) -> CreatorInstance:
         """This instance as a value that can travel."""
@@ -141,6 +118,19 @@ class Instance:
         self._owner.abort(reason or "(no reason provided)")
 
     kill = abort
+
+    def set_system(self) -> None:
+        """Mark this actor as part of the infrastructure, for tools that show a program's actors."""
+        self._owner.is_system = True
+
+    def spawn_tensor_engine(self, proc_mesh: ProcMesh) -> Any:
+        """A device mesh on these processes, or what `patch_tensor_engine` has put in its place.
+
+        Raises `NotImplementedError` where nothing is: there is no tensor engine in this version.
+        """
+        from monarch._actor.mocking import tensor_engine_for
+
+        return tensor_engine_for(self._owner.actor_class)(proc_mesh)
 
     def keeps_own_messages_waiting(self, blocking: bool) -> bool:
         """Whether this actor serves no message for as long as the code that asks waits."""
@@ -170,6 +160,9 @@ class Context:
         from monarch._actor.shape import Point
 
         return Point(self._rank, self._extent)
+
+    def __repr__(self) -> str:
+        return f"<Context of {self.actor_instance!r}, for a message to {self.message_rank or 'it alone'}>"
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a Context cannot be pickled: it belongs to the code that runs now")

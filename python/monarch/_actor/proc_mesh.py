@@ -12,6 +12,7 @@ from monarch._actor.context import process, sender
 from monarch._actor.future import Future
 from monarch._actor.mesh_root import MeshRoot, Subject
 from monarch._actor.mesh_trait import MeshTrait
+from monarch._actor.mocking import stand_in_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,8 +108,9 @@ class ProcMesh(MeshTrait):
             raise RuntimeError(
                 f"cannot spawn {name!r}: processes {self._root.name!r} were stopped: {self._root.stopped}"
             )
-        parameters = _constructor_parameters(Class, args, kwargs)
-        mesh: Any = process().spawn_actor_mesh(self, name, Class, parameters, args, kwargs, policy)
+        actor_class = stand_in_for(Class)
+        parameters = _constructor_parameters(actor_class, args, kwargs)
+        mesh: Any = process().spawn_actor_mesh(self, name, actor_class, parameters, args, kwargs, policy)
         return mesh  # type: ignore[no-any-return]
 
     @property

@@ -8,7 +8,7 @@ import signal
 import sys
 
 from monarch import _native
-from monarch._actor import context, settings
+from monarch._actor import context, mocking, settings
 from monarch._actor.local import python_logging
 from monarch._actor.local.process import Process
 from monarch._actor.shape import Region
@@ -34,8 +34,7 @@ def main(control: int) -> int:
     python_logging.set_up_worker()
     status = 0
     try:
-        if welcome["bootstrap"] is not None:
-            process.bootstrap_error = _bootstrap(*welcome["bootstrap"])
+        process.bootstrap_error = _bootstrap(welcome["bootstrap"], welcome["mocks"])
         process.serve()
     except _Terminated as end:
         status = 128 + end.signal
@@ -64,11 +63,18 @@ def _resemble_program(welcome: dict[str, Any]) -> None:
             reconfigure(line_buffering=True)
 
 
-def _bootstrap(payload: bytes, buffers: list[bytes]) -> BaseException | None:
+def _bootstrap(
+    bootstrap: tuple[bytes, list[bytes]] | None, mocks: tuple[bytes, list[bytes]] | None
+) -> BaseException | None:
+    """Run what the program wants to run first; what it raised is why no actor starts here."""
     from monarch._actor.pickling import loads
 
     try:
-        result = loads(payload, buffers)()
+        if mocks is not None:
+            stand_ins, tensor_engines = loads(*mocks)
+            mocking.stand_ins.update(stand_ins)
+            mocking.tensor_engines.update(tensor_engines)
+        result = loads(*bootstrap)() if bootstrap is not None else None
         if hasattr(result, "__await__"):
             import asyncio
 

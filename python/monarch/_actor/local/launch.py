@@ -7,7 +7,7 @@ import pickle
 import sys
 
 from monarch import _native
-from monarch._actor import settings
+from monarch._actor import mocking, settings
 from monarch._actor.pickling import dumps
 
 TYPE_CHECKING = False
@@ -58,21 +58,30 @@ def environment() -> list[tuple[str, str]]:
 
 def welcome(procs: ProcMesh, bootstrap: Callable[[], Any] | None) -> bytes:
     """What the worker is told first: where it is, and what makes imports work as in the program."""
-    pickled = None
-    if bootstrap is not None:
-        payload, buffers = dumps(bootstrap)
-        pickled = payload, [bytes(buffer) for buffer in buffers]
     return pickle.dumps(
         {
             "procs": procs,
             "path": [_absolute(entry) for entry in sys.path],
             "argv": list(getattr(sys, "argv", [])),
             "environment": {name: os.environ.get(name) for name in _START_VARIABLES},
-            "bootstrap": pickled,
+            "bootstrap": _pickled(bootstrap),
+            "mocks": _pickled((mocking.stand_ins, mocking.tensor_engines) if _any_mocks() else None),
             "settings": settings.to_pass_on(),
         },
         5,
     )
+
+
+def _any_mocks() -> bool:
+    return bool(mocking.stand_ins or mocking.tensor_engines)
+
+
+def _pickled(value: object) -> tuple[bytes, list[bytes]] | None:
+    """What may hold code of the program, and is unpickled once its modules can be imported; None for nothing."""
+    if value is None:
+        return None
+    payload, buffers = dumps(value)
+    return payload, [bytes(buffer) for buffer in buffers]
 
 
 def _absolute(entry: str) -> str:

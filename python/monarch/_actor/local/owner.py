@@ -26,6 +26,8 @@ class Owner:
     def __init__(self, process: Process, actor: bytes) -> None:
         self.process = process
         self.actor = actor
+        self.actor_class: type | None = None
+        self.is_system = False  # part of the infrastructure
         self.actor_meshes: dict[bytes, ActorMeshRoot] = {}
         self.proc_meshes: dict[bytes, ProcMeshRoot] = {}
         self.failures = FailureQueue()

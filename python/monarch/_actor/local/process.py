@@ -15,6 +15,7 @@ from monarch._actor.causes import Cause
 from monarch._actor.context import context
 from monarch._actor.errors import pack_exception
 from monarch._actor.future import Future
+from monarch._actor.identity import ProcId
 from monarch._actor.local import launch
 from monarch._actor.mesh_root import Subject
 from monarch._actor.pickling import dumps, dumps_arguments
@@ -45,6 +46,7 @@ class Process:
         self.runtime = runtime
         self.host_mesh = host_mesh
         self.proc_mesh = proc_mesh
+        self.identity = ProcId(runtime.mesh, runtime.rank, proc_mesh._root.name)
         self.pid = os.getpid()
         self.ownership = _native.Ownership(runtime)
         self.root: Owner | None = None  # the program itself, in a client
