@@ -65,3 +65,8 @@ def set_log_level(level: int) -> bytes:
 def child_failed(child: bytes, rank: int, life: int) -> bytes:
     """Tell whoever spawned an actor that it died, in this life of it; the payload is the failure's `detail`."""
     return encode("child failed", child, rank, life)
+
+
+def controller(name: str) -> bytes:
+    """Ask a client for the controller of this name; the payload has class and arguments. Answered with its mesh."""
+    return encode("controller", name)

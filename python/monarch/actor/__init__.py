@@ -17,6 +17,7 @@ from monarch._actor.context import (
     this_host,
     this_proc,
 )
+from monarch._actor.controllers import get_or_spawn_controller
 from monarch._actor.endpoint import Endpoint, ValueStream, concurrent_endpoint, endpoint
 from monarch._actor.errors import ActorError, SupervisionError
 from monarch._actor.failure import MeshFailure, UnhandledFailure
@@ -76,6 +77,7 @@ __all__ = [
     "current_size",
     "default_bootstrap_cmd",
     "endpoint",
+    "get_or_spawn_controller",
     "send",
     "this_host",
     "this_proc",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from monarch._actor.failure import MeshFailure
     from monarch._actor.host_mesh import HostMesh
     from monarch._actor.local.actor import LocalActor
+    from monarch._actor.local.controllers import Controllers
     from monarch._actor.local.owner import Owner
     from monarch._actor.mesh_root import MeshRoot
     from monarch._actor.proc_mesh import ProcMesh, ProcMeshRoot
@@ -51,6 +52,7 @@ class Process:
         self.ownership = _native.Ownership(runtime)
         self.root: Owner | None = None  # the program itself, in a client
         self.root_context: Context | None = None
+        self.controllers: Controllers | None = None  # in a client, once one was asked for
         self.actors: dict[bytes, LocalActor] = {}
         self._places = threading.Lock()  # held while an actor takes the place of one that ended
         self.bootstrap_error: BaseException | None = None
@@ -75,6 +77,8 @@ class Process:
     def owners(self) -> Iterator[Owner]:
         if self.root is not None:
             yield self.root
+        if self.controllers is not None:
+            yield self.controllers
         yield from list(self.actors.values())
 
     # --- making and ending meshes -------------------------------------------------------------------------------------
@@ -313,6 +317,13 @@ class Process:
         logging.getLogger().setLevel(level)
         message.reply(_native.STATUS_VALUE, DONE)
 
+    def _controller(self, message: _native.Message, name: str) -> None:
+        if self.controllers is None:
+            from monarch._actor.local.controllers import Controllers
+
+            self.controllers = Controllers(self)
+        self.controllers.ask(message, name)
+
     def _child_failed(self, message: _native.Message, child: bytes, rank: int, life: int) -> None:
         told = self.ownership.actor_failed(child, rank, life)
         if told is not None:
@@ -376,4 +387,5 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "stop": Process._stop,
     "log level": Process._set_log_level,
     "child failed": Process._child_failed,
+    "controller": Process._controller,
 }
