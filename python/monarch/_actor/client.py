@@ -10,7 +10,7 @@ import threading
 import time
 
 from monarch import _native
-from monarch._actor import context, logs, settings
+from monarch._actor import context, logs, settings, thread_context
 from monarch._actor.context import Context, Instance, _context
 from monarch._actor.errors import SupervisionError
 from monarch._actor.host_mesh import HostMesh
@@ -55,7 +55,8 @@ def _start() -> Process:
     process.root.instance = Instance(process.root, "root", None, Point(0, nowhere), procs, None)
     process.root_context = Context(process.root.instance, 0, nowhere)
     fatal.install()
-    threading.Thread(target=process.serve, name="monarch-process", daemon=True).start()
+    thread_context.install()
+    thread_context.start_service(process.serve, "monarch-process")
     # The last registered runs first: threads that still wait in the runtime must not come back to a dying interpreter.
     atexit.register(_native.interpreter_ends)
     atexit.register(_shut_down, process)

@@ -154,6 +154,10 @@ class Context:
         self._extent = extent
         self.may_block = may_block  # blocking on the running event loop is right here: it serves nothing else yet
 
+    def elsewhere(self) -> Context:
+        """The same for a thread beside the actor's own."""
+        return Context(self.actor_instance, self._rank, self._extent) if self.may_block else self
+
     @property
     def message_rank(self) -> Point:
         """Position of this actor in the mesh as the caller addressed it."""

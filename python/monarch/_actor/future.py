@@ -158,18 +158,22 @@ class Future(Generic[R]):
         return True
 
     def add_done_callback(self, callback: Callable[[Future[R]], object]) -> None:
-        """Call `callback(self)` once done: on the event loop that runs here, or else on the thread for all callbacks.
+        """Call `callback(self)` once done: on the event loop that runs here, or else on the thread for all callbacks,
+        in the context of the actor that adds it.
 
         So that a future serves wherever asyncio takes one of its own, as in `asyncio.wait`.
         """
+        from monarch._actor.thread_context import run_as
         from monarch._actor.wakeups import call_on_loop, callback_thread
 
         asyncio_core = sys.modules.get("_asyncio")
         loop = asyncio_core._get_running_loop() if asyncio_core else None
 
+        current = _context.get()
+
         def run() -> None:
             if loop is None:
-                callback(self)
+                run_as(current, callback, self)
             else:
                 call_on_loop(loop, callback, self)
 

@@ -6,6 +6,8 @@ import threading
 import time
 from _heapq import heappop, heappush
 
+from monarch._actor.thread_context import start_service
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +35,7 @@ class Timers:
     def __init__(self) -> None:
         self._waiting: list[Timer] = []
         self._changed = threading.Condition()
-        threading.Thread(target=self._run, name="monarch-timers", daemon=True).start()
+        start_service(self._run, "monarch-timers")
 
     def after(self, delay_s: float, callback: Callable[[], object]) -> Timer:
         """Call `callback()` in `delay_s` seconds. It must not block for long."""

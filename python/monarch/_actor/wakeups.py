@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from weakref import WeakKeyDictionary
 
+from monarch._actor.thread_context import start_service
 from monarch._native import Notifier
 
 TYPE_CHECKING = False
@@ -70,7 +71,7 @@ class CallbackThread:
         self._callbacks: dict[int, tuple[Callable[[], object], object]] = {}
         self._lock = threading.Lock()
         self._next = 0
-        threading.Thread(target=self._run, name="monarch-callbacks", daemon=True).start()
+        start_service(self._run, "monarch-callbacks")
 
     def when_ready(self, replies: Replies, count: int, callback: Callable[[], object], key: object = None) -> None:
         """Run `callback` once `replies` are ready for `count`, unless its `key` is forgotten first."""

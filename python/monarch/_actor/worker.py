@@ -8,7 +8,7 @@ import signal
 import sys
 
 from monarch import _native
-from monarch._actor import context, mocking, settings
+from monarch._actor import context, mocking, settings, thread_context
 from monarch._actor.local import python_logging
 from monarch._actor.local.process import Process
 from monarch._actor.shape import Region
@@ -30,6 +30,7 @@ def main(control: int) -> int:
     procs: ProcMesh = welcome["procs"]
     process = Process(runtime, procs._root.host, procs._with_region(Region.of_rank(runtime.rank)))
     context._process = process
+    thread_context.install()
     signal.signal(signal.SIGTERM, _terminate)
     python_logging.set_up_worker()
     status = 0

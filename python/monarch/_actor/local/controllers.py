@@ -12,6 +12,7 @@ from monarch._actor.errors import pack_exception
 from monarch._actor.local.owner import Owner
 from monarch._actor.pickling import dumps, loads_arguments
 from monarch._actor.shape import Extent, Point
+from monarch._actor.thread_context import start_service
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Controllers(Owner):
         self._known: dict[str, tuple[type, ActorMesh]] = {}
         self._requests: deque[tuple[_native.Message, str]] = deque()
         self._asked = threading.Semaphore(0)
-        threading.Thread(target=self._run, name="monarch-controllers", daemon=True).start()
+        start_service(self._run, "monarch-controllers")
 
     def ask(self, message: _native.Message, name: str) -> None:
         """Answer `message`, which carries class and arguments, with a reference to the controller of this name."""

@@ -66,8 +66,8 @@ class Process:
         if self.root_context is not None:
             return self.root_context
         raise RuntimeError(
-            "no actor is running in this thread: a thread that an actor starts has to be given its context, as in "
-            "`threading.Thread(target=contextvars.copy_context().run, args=(function,))`"
+            "no actor is running in this thread, nor did one start it by `threading` or an executor; give it the "
+            "context of an actor, as in `contextvars.copy_context().run(function)`"
         )
 
     def default_sender(self) -> bytes:

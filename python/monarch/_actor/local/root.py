@@ -7,6 +7,7 @@ import threading
 
 from monarch._actor.failure import UnhandledFailure
 from monarch._actor.local.owner import Owner
+from monarch._actor.thread_context import start_service
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ class Root(Owner):
     def told_of_failure(self) -> None:
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="monarch-root", daemon=True)
-                self._thread.start()
+                self._thread = start_service(self._run, "monarch-root")
         self._told.set()
 
     def _run(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from weakref import ref
 
+from monarch._actor.thread_context import start_service
 from monarch._native import Notifier
 
 TYPE_CHECKING = False
@@ -20,7 +21,7 @@ class Pump:
         self._queues: dict[int, ref[Turns]] = {}
         self._lock = threading.Lock()
         self._next = 0
-        threading.Thread(target=self._run, name="monarch-channels", daemon=True).start()
+        start_service(self._run, "monarch-channels")
 
     def watch(self, queue: Turns) -> int:
         """From now on tell `queue`; returns what `forget` wants."""

@@ -8,6 +8,7 @@ import time
 from monarch import _native
 from monarch._actor.causes import Cause
 from monarch._actor.recovery.policy import RestartBudget
+from monarch._actor.thread_context import start_service
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Restarter:
             if self._running:
                 return
             self._running = True
-        threading.Thread(target=self._run, name=f"monarch-restart-{self._root.name}", daemon=True).start()
+        start_service(self._run, f"monarch-restart-{self._root.name}")
 
     def _run(self) -> None:
         while self._has_failures():
