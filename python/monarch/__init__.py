@@ -11,13 +11,19 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _SUBMODULES = ("actor", "config", "spmd")
+_GEOMETRY = ("Extent", "NDSlice", "Point", "Region", "Shape", "Slice", "ValueMesh")
 
 
-def __getattr__(name: str) -> ModuleType | str:
+def __getattr__(name: str) -> ModuleType | type | str:
     if name in _SUBMODULES:
         import importlib
 
         return importlib.import_module(f"monarch.{name}")
+    if name in _GEOMETRY:
+        import monarch.actor
+
+        found: type = getattr(monarch.actor, name)
+        return found
     if name == "__version__":
         from monarch._native import __version__
 
@@ -26,4 +32,4 @@ def __getattr__(name: str) -> ModuleType | str:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_SUBMODULES, "__version__"])
+    return sorted([*globals(), *_SUBMODULES, *_GEOMETRY, "__version__"])

@@ -28,6 +28,7 @@ EXIT_S = 5.0
 _KEEPER = "import sys; sys.path.insert(0, {!r}); from monarch import _native; raise SystemExit(_native.run_keeper(0))"
 
 _lock = threading.Lock()
+_end_lock = threading.Lock()
 
 
 def start() -> Process:
@@ -69,20 +70,30 @@ def _shut_down(process: Process) -> None:
         return  # a fork of the program: nothing here is its own
     _silence_daemon_threads()
     try:
-        process.end_actors("the program ended")
-        _end_processes(process)
-        process.runtime.shutdown(EXIT_S)
+        end_client(process, "the program ended", EXIT_S)
     except KeyboardInterrupt:  # one more Ctrl-C: the user won't wait
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         process.runtime.shutdown(0.0)
 
 
-def _end_processes(process: Process) -> None:
+def end_client(process: Process, reason: str, grace_s: float) -> None:
+    """End what this program started, within about `grace_s` seconds, once: who comes later waits for who came first."""
+    with _end_lock:
+        if process.runtime.closed:
+            return
+        process.end_actors(reason)
+        _end_processes(process, reason, grace_s)
+        process.runtime.shutdown(grace_s)
+
+
+def _end_processes(process: Process, reason: str, grace_s: float) -> None:
     """End the program's own processes, and with them what they own. Ctrl-C is answered, unlike in the shutdown."""
     assert process.root is not None, "a client has a root"
-    meshes = list(process.root.proc_meshes)
-    stops = [process.runtime.stop_procs(mesh, "the program ended", EXIT_S) for mesh in meshes]
-    deadline = time.monotonic() + EXIT_S
+    roots = list(process.root.proc_meshes.values())
+    for root in roots:
+        root.note_stopped(reason)
+    stops = [process.runtime.stop_procs(root.mesh, reason, grace_s) for root in roots]
+    deadline = time.monotonic() + grace_s
     for stop in stops:
         stop.wait(1, max(0.0, deadline - time.monotonic()))
 

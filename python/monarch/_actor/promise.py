@@ -54,8 +54,10 @@ class Promise(Generic[R]):
             return True
 
     def fail(self, error: Exception, before: Callable[[], object] | None = None) -> bool:
+        trace = error.__traceback__
+
         def outcome() -> R:
-            raise error
+            raise error.with_traceback(trace)  # without what earlier observers have added
 
         return self.settle(outcome, before)
 

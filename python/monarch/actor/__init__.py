@@ -9,6 +9,7 @@ from monarch._actor.actor_mesh import ActorMesh
 from monarch._actor.bootstrap_command import BootstrapCommand, default_bootstrap_cmd
 from monarch._actor.context import (
     Context,
+    CreatorInstance,
     Instance,
     context,
     current_actor_name,
@@ -32,22 +33,28 @@ from monarch._actor.ports.receiver import PortReceiver, RankedPortReceiver
 from monarch._actor.ports.sending import send
 from monarch._actor.proc_mesh import ProcMesh
 from monarch._actor.recovery.policy import RestartPolicy
-from monarch._actor.shape import Extent, Point, Region, Shape, Slice
+from monarch._actor.shape import Extent, NDSlice, Point, Region, Shape, Slice
 from monarch._actor.value_mesh import ValueMesh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from monarch._actor.identity import ActorAddr, ProcId, Uid
+    from monarch._actor.lazy import returns_future
     from monarch._actor.recovery.pool import ElasticPool
+    from monarch._actor.shutdown import shutdown_context
+    from monarch._actor.telemetry import get_meter, span, traced
     from monarch.actor import config
 
 __all__ = [
     "Accumulator",
     "Actor",
+    "ActorAddr",
     "ActorError",
     "ActorMesh",
     "BootstrapCommand",
     "Channel",
     "Context",
+    "CreatorInstance",
     "ElasticPool",
     "Endpoint",
     "Extent",
@@ -55,9 +62,11 @@ __all__ = [
     "HostMesh",
     "Instance",
     "MeshFailure",
+    "NDSlice",
     "Point",
     "Port",
     "PortReceiver",
+    "ProcId",
     "ProcMesh",
     "RankedPortReceiver",
     "Region",
@@ -65,6 +74,7 @@ __all__ = [
     "Shape",
     "Slice",
     "SupervisionError",
+    "Uid",
     "UnhandledFailure",
     "ValueMesh",
     "ValueStream",
@@ -77,23 +87,46 @@ __all__ = [
     "current_size",
     "default_bootstrap_cmd",
     "endpoint",
+    "get_meter",
     "get_or_spawn_controller",
+    "returns_future",
     "send",
+    "shutdown_context",
+    "span",
     "this_host",
     "this_proc",
+    "traced",
     "unhandled_fault_hook",
 ]
 
 
+# What few programs use is imported when it is first asked for.
+_LATER = {
+    "ActorAddr": "identity",
+    "ElasticPool": "recovery.pool",
+    "ProcId": "identity",
+    "Uid": "identity",
+    "get_meter": "telemetry",
+    "returns_future": "lazy",
+    "shutdown_context": "shutdown",
+    "span": "telemetry",
+    "traced": "telemetry",
+}
+
+_SUBMODULES = ("concurrent", "config")
+_NOT_YET = {"debug_controller": "the debugger"}
+
+
 def __getattr__(name: str) -> object:
-    # What few programs use is imported when it is first asked for.
-    if name == "ElasticPool":
-        from monarch._actor.recovery.pool import ElasticPool
+    from importlib import import_module
 
-        globals()[name] = ElasticPool
-        return ElasticPool
-    if name == "config":
-        import importlib
-
-        return importlib.import_module("monarch.actor.config")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _NOT_YET:
+        # An import says this; of an `AttributeError` it would only say that the name is not there.
+        raise ImportError(f"monarch.actor.{name}: {_NOT_YET[name]} is not part of this version")
+    if name in _SUBMODULES:
+        return import_module(f"monarch.actor.{name}")
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(f"monarch._actor.{_LATER[name]}"), name)
+    globals()[name] = found
+    return found

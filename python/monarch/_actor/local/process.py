@@ -9,7 +9,7 @@ import time
 from threading import get_ident
 
 from monarch import _native
-from monarch._actor import logs, requests, settings
+from monarch._actor import logs, proc_mesh_hooks, requests, settings
 from monarch._actor.answers import answered_by_all
 from monarch._actor.causes import Cause
 from monarch._actor.context import context
@@ -89,6 +89,7 @@ class Process:
         """Start a process for each point of `extent`; they belong to the actor that runs here."""
         from monarch._actor.proc_mesh import ProcMesh, ProcMeshRoot
 
+        self._check_open("start processes")
         directory = launch.directory()
         owner = context().actor_instance._owner
         root = ProcMeshRoot(_native.new_id(), name, extent.region, host)
@@ -113,6 +114,7 @@ class Process:
             del owner.proc_meshes[root.mesh]
             self.ownership.forget(root.mesh)
             raise
+        proc_mesh_hooks.spawned(procs)
         return procs
 
     def spawn_actor_mesh(
@@ -128,6 +130,7 @@ class Process:
         """Make an actor in each process of `procs`; they belong to the actor that runs here."""
         from monarch._actor.actor_mesh import ActorMeshRoot, mesh_of
 
+        self._check_open(f"spawn {name!r}")
         instance = context().actor_instance
         owner = instance._owner
         payload, buffers = dumps_arguments(name, ("Class", *parameters), (actor_class, *args), kwargs)
@@ -144,6 +147,10 @@ class Process:
         root.request = payload, buffers
         root.spawned = procs._targets().call(owner.actor, descriptor, payload, buffers)
         return mesh_of(root, root.region, owned=True)
+
+    def _check_open(self, what: str) -> None:
+        if self.root is not None and self.runtime.closed:
+            raise RuntimeError(f"cannot {what}: the program has shut its client down, and there is no second one")
 
     def respawn_actor_mesh(self, root: ActorMeshRoot, positions: tuple[int, ...], only_ended: bool) -> Future[None]:
         """Run the constructor again at some positions of a mesh that an actor of this process owns."""
@@ -341,8 +348,7 @@ class Process:
 
     def _tell(self, actor: bytes, mesh: bytes, rank: int, cause: Callable[[MeshRoot], Cause]) -> None:
         """Let an owner in this process know that a member of a mesh of it failed."""
-        root_owner = self.root
-        owner = root_owner if root_owner is not None and root_owner.actor == actor else self.actors.get(actor)
+        owner = next((owner for owner in self.owners() if owner.actor == actor), None)
         root = owner.mesh(mesh) if owner is not None else None
         if owner is not None and root is not None:
             owner.child_died(root, cause(root), rank)

@@ -1,0 +1,3 @@
+"""Older path of public names."""
+
+from monarch._actor.endpoint import ValueStream as ValueStream
