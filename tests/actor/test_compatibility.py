@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 
+import monarch
 import monarch.actor
 import pytest
 from conftest import marked_environment
@@ -14,12 +16,14 @@ from sample_actors import Shouter
 
 HYPERACTOR = "monarch._rust_bindings.monarch_hyperactor"
 
+# The names that programs in the field import from private modules, and that are public here.
 SAME = [
     ("monarch._src.actor.actor_mesh", "ActorMesh"),
     ("monarch._src.actor.endpoint", "Extent"),
     ("monarch._src.actor.shape", "Extent"),
     ("monarch._src.actor.shape", "Shape"),
     ("monarch._src.actor.shape", "Slice"),
+    ("monarch._src.actor.shape", "NDSlice"),
     ("monarch._src.actor.host_mesh", "HostMesh"),
     ("monarch._src.actor.host_mesh", "this_host"),
     ("monarch._src.actor.host_mesh", "default_bootstrap_cmd"),
@@ -30,6 +34,24 @@ SAME = [
     (f"{HYPERACTOR}.supervision", "SupervisionError"),
     (f"{HYPERACTOR}.supervision", "MeshFailure"),
     (f"{HYPERACTOR}.host_mesh", "BootstrapCommand"),
+    # Beyond those: what the documentation shows without a public path.
+    *(("monarch._src.actor.actor_mesh", name) for name in ("CreatorInstance", "Instance", "RankedPortReceiver")),
+    *((f"{HYPERACTOR}.proc", name) for name in ("ActorAddr", "ProcId", "Uid")),
+    (f"{HYPERACTOR}.endpoint", "ValueStream"),
+]
+
+# Names that have no public path.
+ALONE = [
+    ("monarch._src.actor.actor_mesh", "_context"),
+    ("monarch._src.actor.endpoint", "EndpointProperty"),
+    ("monarch._src.actor.mock", "patch_actor"),
+    ("monarch._src.actor.mock", "patch_tensor_engine"),
+    ("monarch._src.actor.proc_mesh", "get_active_proc_meshes"),
+    ("monarch._src.actor.proc_mesh", "register_proc_mesh_spawn_callback"),
+    ("monarch._src.actor.proc_mesh", "unregister_proc_mesh_spawn_callback"),
+    (f"{HYPERACTOR}.handle", "WouldBlockRuntime"),
+    (f"{HYPERACTOR}.pytokio", "PythonTask"),
+    ("monarch.tools.network", "get_ipaddr"),
 ]
 
 
@@ -46,8 +68,46 @@ def default_hook(no_unexpected_fault: None, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(monarch.actor, "unhandled_fault_hook", unhandled_fault_hook)
 
 
+@pytest.mark.parametrize(("module", "name"), ALONE)
+def test_a_name_without_a_public_path_is_there(module: str, name: str) -> None:
+    assert getattr(import_module(module), name) is not None
+
+
+def test_a_worker_runs_the_module_that_programs_look_for() -> None:
+    assert find_spec("monarch._src.actor.bootstrap_main") is not None
+
+
 def test_nd_slice_is_slice() -> None:
-    assert import_module("monarch._src.actor.shape").NDSlice is monarch.actor.Slice
+    assert monarch.actor.NDSlice is monarch.actor.Slice
+
+
+@pytest.mark.parametrize("name", ["Extent", "NDSlice", "Point", "Region", "Shape", "Slice", "ValueMesh"])
+def test_geometry_is_also_at_the_top(name: str) -> None:
+    assert getattr(monarch, name) is getattr(monarch.actor, name)
+    assert name in dir(monarch)
+
+
+def test_the_submodule_of_concurrent_endpoints_has_just_these() -> None:
+    assert import_module("monarch.actor.concurrent").concurrent_endpoint is monarch.actor.concurrent_endpoint
+
+
+@pytest.mark.parametrize("name", monarch.actor.__all__)
+def test_every_public_name_of_the_actor_api_is_there(name: str) -> None:
+    assert getattr(monarch.actor, name) is not None
+
+
+def test_a_private_name_that_is_absent_is_answered_with_the_public_one() -> None:
+    with pytest.raises(ImportError, match="which is private: it is in 'monarch.actor'"):
+        from monarch._src.actor.supervision import ActorMesh  # type: ignore[attr-defined]  # noqa: F401
+    with pytest.raises(ImportError, match="cannot import name 'Zork'"):
+        from monarch._src.actor.supervision import Zork  # type: ignore[attr-defined]  # noqa: F401
+    assert not hasattr(import_module("monarch._src.actor.supervision"), "zork")
+
+
+@pytest.mark.parametrize("module", ["monarch._src.zork", "monarch._src.actor.zork", f"{HYPERACTOR}.zork"])
+def test_a_private_module_that_is_absent_says_where_to_look(module: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"which is private: what programs need is in 'monarch\.actor'"):
+        import_module(module)
 
 
 def test_the_body_of_an_endpoint_can_be_called_in_process() -> None:

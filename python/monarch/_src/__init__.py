@@ -1,1 +1,5 @@
 """Older paths of public names. Re-exports only."""
+
+from monarch._src import _absent
+
+_absent.install()

@@ -1,4 +1,9 @@
 """Older path of public names."""
 
+from functools import partial
+
 from monarch._actor.errors import SupervisionError as SupervisionError
 from monarch._actor.failure import MeshFailure as MeshFailure
+from monarch._src._absent import absent_name
+
+__getattr__ = partial(absent_name, __name__)
