@@ -97,7 +97,7 @@ def test_every_public_name_of_the_actor_api_is_there(name: str) -> None:
 
 
 def test_a_private_name_that_is_absent_is_answered_with_the_public_one() -> None:
-    with pytest.raises(ImportError, match="which is private: it is in 'monarch.actor'"):
+    with pytest.raises(ImportError, match=r"which is private: it is in 'monarch\.actor'"):
         from monarch._src.actor.supervision import ActorMesh  # type: ignore[attr-defined]  # noqa: F401
     with pytest.raises(ImportError, match="cannot import name 'Zork'"):
         from monarch._src.actor.supervision import Zork  # type: ignore[attr-defined]  # noqa: F401
