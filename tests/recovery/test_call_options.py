@@ -54,6 +54,8 @@ def test_a_timeout_withdraws_the_call_from_actors_that_have_not_begun_it(pair: P
     held = worker.wait_for.call_one(str(go))
     with pytest.raises(TimeoutError, match=r"worker.count: no result after 0.1 s$"):
         worker.count.options(timeout=0.1).call_one().get(timeout=20)
+    # What came by the same link before this answer has arrived: the withdrawal too.
+    pair.slice(w=0).spawn("neighbour", Worker).count.call_one().get(timeout=20)
     go.touch()
     held.get(timeout=20)
     assert worker.count.call_one().get() == 1
