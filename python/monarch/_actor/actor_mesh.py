@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 from monarch import _native
 from monarch._actor.actor import endpoints_of
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer, Self
 
+    from monarch._actor.ports.turns import Turns
     from monarch._actor.proc_mesh import ProcMesh
     from monarch._actor.shape import Point, Region
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class ActorMeshRoot(MeshRoot):
     """An actor mesh as it was spawned."""
 
-    __slots__ = ("actor", "actor_class", "procs", "request", "spawned")
+    __slots__ = ("actor", "actor_class", "carried", "procs", "request", "spawned")
 
     member = "actor"
 
@@ -40,6 +41,7 @@ class ActorMeshRoot(MeshRoot):
         self.request: tuple[bytes, Sequence[Buffer]] | None = (
             None  # class and arguments, where it was spawned from here
         )
+        self.carried: list[ref[Turns]] = []  # channels of this process whose ports the constructors were given
         self.spawned: _native.Replies | None = None  # one answer for each constructor, where it was spawned from here
         _roots[actor] = self
 

@@ -8,6 +8,7 @@ from monarch._actor.descriptors import endpoint_descriptor, stream_descriptor
 from monarch._actor.future import Future
 from monarch._actor.generics import Generic, ParamSpec, TypeVar
 from monarch._actor.pickling import dumps_arguments
+from monarch._actor.ports import passing
 from monarch._actor.signature import Signature
 
 TYPE_CHECKING = False
@@ -252,10 +253,11 @@ class Endpoint(Generic[P, R]):
 
     def choose(self, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """Send to one actor, picked at random among the living."""
-        payload, buffers = self._pack(args, kwargs)
+        position = self._pick()
+        payload, buffers = self._pack(args, kwargs, position)
         if self.root.stopped is not None:
             return Future._now(self.root.raise_stopped, self)
-        replies = self._targets.call_at(self._pick(), sender(), self._descriptor, payload, buffers)
+        replies = self._targets.call_at(position, sender(), self._descriptor, payload, buffers)
         return Future._of(replies, 1, answer_of_one, self)
 
     def stream(self, *args: P.args, **kwargs: P.kwargs) -> ValueStream[R]:
@@ -310,10 +312,17 @@ class Endpoint(Generic[P, R]):
                 f"`.slice(…)`, or use call, choose or stream"
             )
 
-    def _pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bytes, Any]:
+    def _pack(self, args: tuple[Any, ...], kwargs: dict[str, Any], position: int | None = None) -> tuple[bytes, Any]:
+        """Check and pickle arguments, for one member or for all."""
         signature = self._signature
         signature.check(args, kwargs)
-        return dumps_arguments(self.label, signature.parameters, args, kwargs)
+        if passing.pickled:
+            passing.forget()
+        packed = dumps_arguments(self.label, signature.parameters, args, kwargs)
+        if passing.pickled:
+            ranks = self._region.ranks()
+            passing.carry(self.root, ranks if position is None else (ranks[position],))
+        return packed
 
     def _send(
         self, payload: bytes, buffers: Any, count: int, decode: Callable[[Endpoint[P, R], _native.Replies], Any]

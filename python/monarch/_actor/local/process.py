@@ -19,6 +19,7 @@ from monarch._actor.identity import ProcId
 from monarch._actor.local import launch
 from monarch._actor.mesh_root import Subject
 from monarch._actor.pickling import dumps, dumps_arguments
+from monarch._actor.ports import passing
 from monarch._actor.shape import Extent
 
 TYPE_CHECKING = False
@@ -133,8 +134,10 @@ class Process:
         self._check_open(f"spawn {name!r}")
         instance = context().actor_instance
         owner = instance._owner
+        passing.forget()
         payload, buffers = dumps_arguments(name, ("Class", *parameters), (actor_class, *args), kwargs)
         root = ActorMeshRoot(_native.new_id(), procs, name, actor_class)
+        root.carried = passing.carry(root, root.region.ranks())
         address = (self.runtime.mesh, self.runtime.rank, owner.actor)
         descriptor = requests.spawn(root.actor, name, procs, instance.as_creator(), address)
         if policy is not None:
@@ -173,6 +176,10 @@ class Process:
             life,
         )
         replies = targets.call(owner.actor, descriptor, *root.request)
+        for channel in root.carried:
+            turns = channel()
+            if turns is not None:
+                turns.carry(root, tuple(base_ranks))
         subject = Subject(f"{root.name}.respawn", Extent(("respawned",), (len(positions),)), root)
         return Future._of(replies, len(positions), answered_by_all, subject)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from monarch import _native
+from monarch._actor.actor_mesh import ActorMesh
 from monarch._actor.context import process
 from monarch._actor.generics import Generic, TypeVar
+from monarch._actor.ports import passing
 from monarch._actor.ports.port import ChannelPort
 from monarch._actor.ports.receiver import PortReceiver, RankedPortReceiver, ReducedPortReceiver
 from monarch._actor.ports.turns import Turns
@@ -13,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from monarch._actor.actor_mesh import ActorMesh
     from monarch._actor.ports.port import Port
 
 R = TypeVar("R")
@@ -28,14 +29,17 @@ class Channel(Generic[R]):
 
     @staticmethod
     def open(once: bool = False, *, senders: ActorMesh | None = None) -> tuple[Port[R], PortReceiver[R]]:
-        """A channel of values. Once all actors of `senders` are gone and their messages received, `recv` raises
-        `SupervisionError`."""
+        """A channel of values.
+
+        Once all actors of `senders` are gone, or all that were sent the port in a call, and their messages have been
+        received, `recv` raises `SupervisionError`.
+        """
         port: ChannelPort[R]
         port, turns = _open(once)
         if senders is not None:
-            from monarch._actor.ports.liveness import end_with
-
-            turns.on_close = end_with(senders, port)
+            if not isinstance(senders, ActorMesh):
+                raise TypeError(f"senders is {senders!r}: it has to be the actor mesh that sends to the port")
+            turns.give(senders._root, senders._region.ranks())
         return port, PortReceiver(turns)
 
     @staticmethod
@@ -58,4 +62,5 @@ def _open(once: bool, batches: bool = False) -> tuple[ChannelPort[R], Turns]:
     runtime = process().runtime
     channel = _native.new_id()
     turns = Turns(runtime.mailbox(channel), channel, once, batches)
+    passing.here[channel] = turns
     return ChannelPort(runtime.mesh, runtime.rank, channel, once), turns

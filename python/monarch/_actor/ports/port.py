@@ -7,7 +7,8 @@ from monarch._actor.context import process, sender
 from monarch._actor.errors import pack_exception
 from monarch._actor.generics import Generic, TypeVar
 from monarch._actor.pickling import dumps
-from monarch._actor.ports.wire import END, ERROR, VALUE, answer_descriptor
+from monarch._actor.ports import passing
+from monarch._actor.ports.wire import END, ERROR, PASSED, VALUE, answer_descriptor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Port(Generic[R]):
 class ChannelPort(Port[R]):
     """The address of a channel's mailbox."""
 
-    __slots__ = ("_channel", "_mesh", "_once", "_rank", "_sent", "_targets")
+    __slots__ = ("_channel", "_mesh", "_once", "_passed", "_rank", "_sent", "_targets")
 
     def __init__(self, mesh: bytes, rank: int, channel: bytes, once: bool) -> None:
         self.return_undeliverable = True
@@ -59,6 +60,7 @@ class ChannelPort(Port[R]):
         self._channel = channel
         self._once = once
         self._sent = False
+        self._passed = False
         self._targets: _native.Targets | None = None
 
     def send(self, obj: R) -> None:
@@ -95,6 +97,12 @@ class ChannelPort(Port[R]):
         return f"<Port of channel {self._channel.hex()[:12]}>"
 
     def __reduce__(self) -> tuple[object, ...]:
+        turns = passing.here.get(self._channel)
+        if turns is not None:
+            passing.note(turns)
+        elif not self._passed:
+            self._passed = True
+            self._deliver(PASSED, b"", [])  # its opener does not know who may send from now on
         return ChannelPort, (self._mesh, self._rank, self._channel, self._once)
 
 

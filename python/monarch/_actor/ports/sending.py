@@ -27,18 +27,19 @@ def send(
     """
     if selection not in ("all", "choose"):
         raise ValueError(f"Invalid selection: {selection!r} is neither 'all' nor 'choose'")
-    payload, buffers = endpoint._pack(args, kwargs)
+    position = endpoint._pick() if selection == "choose" else None
+    payload, buffers = endpoint._pack(args, kwargs, position)
     root, targets = endpoint.root, endpoint._targets
     if root.stopped is not None:
         root.raise_stopped(endpoint)
     message = sender(), endpoint._descriptor, payload, buffers
     if port is None:
-        if selection == "choose":
-            rank = endpoint._region.ranks()[endpoint._pick()]
+        if position is not None:
+            rank = endpoint._region.ranks()[position]
             targets = _native.Targets(process().runtime, root.procs._root.mesh, [rank], root.actor)
         targets.cast(*message)
-    elif selection == "choose":
-        Forwarding(endpoint, targets.call_at(endpoint._pick(), *message), port).go_on()
+    elif position is not None:
+        Forwarding(endpoint, targets.call_at(position, *message), port).go_on()
     else:
         Forwarding(endpoint, targets.call(*message, fail_fast=False), port).go_on()
 

@@ -10,14 +10,20 @@ from __future__ import annotations
 import time
 from _thread import RLock
 from collections import deque
+from weakref import ref
 
 from monarch import _native
 from monarch._actor.context import process
-from monarch._actor.ports.wire import END, VALUE, WAKE
+from monarch._actor.errors import pack_exception
+from monarch._actor.ports.liveness import PATIENCE_S, Liveness
+from monarch._actor.ports.wire import END, GONE, PASSED, VALUE, WAKE
+from monarch._actor.timers import timers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from monarch._actor.actor_mesh import ActorMeshRoot
 
 
 class Turn:
@@ -71,7 +77,6 @@ class Turns:
     def __init__(self, mailbox: _native.Mailbox, channel: bytes, once: bool = False, batches: bool = False) -> None:
         """`once`: only the first message counts. `batches`: a request takes all messages that are there."""
         self.mailbox = mailbox
-        self.on_close: Callable[[], object] | None = None
         self.channel = channel
         self._once = once
         self._used = False  # a once channel has had its message
@@ -84,6 +89,7 @@ class Turns:
         self._reader: int | None = None  # the place of the thread that reads the mailbox
         self._pumped: int | None = None
         self._end: _native.Message | None = None
+        self._liveness: Liveness | None = None  # once its port has gone somewhere
 
     # --- the queue of requests ----------------------------------------------------------------------------------------
 
@@ -178,6 +184,11 @@ class Turns:
         for message in messages:
             if message.descriptor == END:
                 self._end = message
+            elif message.descriptor == GONE:
+                if self._senders().all_gone():
+                    self._end = message
+            elif message.descriptor == PASSED:
+                self.escape(1)
             elif message.descriptor != WAKE and not self._used:
                 self._messages.append(message)
                 self._used = self._once
@@ -206,7 +217,11 @@ class Turns:
         left = timeout
         try:
             while not self.is_served(turn) and (left is None or left > 0):
-                self._wait_for_change(turn, left)
+                if self._is_unwatched():
+                    self._wait_for_change(turn, PATIENCE_S if left is None else min(left, PATIENCE_S))
+                    self._watch_senders(turn)
+                else:
+                    self._wait_for_change(turn, left)
                 left = None if deadline is None else deadline - time.monotonic()
         except BaseException:
             self.give_up(turn)
@@ -216,7 +231,8 @@ class Turns:
                 turn.waiting -= 1
                 return True
             self.give_up(turn)
-            return False
+        self._watch_senders(turn)
+        return False
 
     def give_up(self, turn: Turn) -> None:
         """One observer waits no longer. With the last one the request leaves the queue; another wait brings it back."""
@@ -251,8 +267,11 @@ class Turns:
             turn.waiting += 1
             if self.is_served(turn) or turn.place is None:
                 notifier.push(token)
-            else:
-                self._signal(turn.place).notify(1, notifier, token)
+                return
+            self._signal(turn.place).notify(1, notifier, token)
+            unwatched = self._is_unwatched()
+        if unwatched:
+            timers().after(PATIENCE_S, _weakly(self, Turns.watch_senders))
 
     def _signal(self, place: int) -> _native.Replies:
         """What is complete once this request is served."""
@@ -268,8 +287,60 @@ class Turns:
         return found
 
     def _wake_reader(self) -> None:
+        self._tell_itself(WAKE, b"")
+
+    def _tell_itself(self, descriptor: bytes, payload: bytes) -> None:
         runtime = process().runtime
-        _native.Targets(runtime, runtime.mesh, [runtime.rank], self.channel).cast(self.channel, WAKE, b"")
+        me = _native.Targets(runtime, runtime.mesh, [runtime.rank], self.channel)
+        me.cast(self.channel, descriptor, payload)
+
+    # --- who may send -------------------------------------------------------------------------------------------------
+
+    def give(self, root: ActorMeshRoot, ranks: tuple[int, ...]) -> None:
+        """Only these actors will send."""
+        self._senders().give(root, ranks)
+
+    def carry(self, root: ActorMeshRoot, ranks: tuple[int, ...]) -> None:
+        """The port goes to these actors."""
+        with self._lock:
+            self._senders().carry(root, ranks)
+            self._take_end_back()
+
+    def escape(self, times: int) -> None:
+        """The port goes nobody knows where; a negative number takes that back."""
+        with self._lock:
+            self._senders().escape(times)
+            self._take_end_back()
+
+    def _senders(self) -> Liveness:
+        if self._liveness is None:
+            self._liveness = Liveness()
+        return self._liveness
+
+    def _take_end_back(self) -> None:
+        if self._end is not None and self._end.descriptor == GONE and not self._senders().all_gone():
+            self._end = None
+
+    def _is_unwatched(self) -> bool:
+        return self._liveness is not None and self._liveness.unwatched
+
+    def _watch_senders(self, turn: Turn) -> None:
+        if self._is_unwatched() and not self.is_served(turn):
+            self.watch_senders()
+
+    def watch_senders(self) -> None:
+        """From now on learn of the ends of those who may send."""
+        with self._lock:
+            watches = self._senders().to_watch()
+        for watch in watches:
+            watch.begin(_weakly(self, Turns.look_for_senders))
+
+    def look_for_senders(self) -> None:
+        """Somebody who may send is gone; say so where that was the last one, behind what they have sent."""
+        with self._lock:
+            gone = self._senders().error() if self._senders().all_gone() else None
+        if gone is not None:
+            self._tell_itself(GONE, pack_exception(gone, bare=True)[0])
 
     def __del__(self) -> None:
         try:
@@ -278,7 +349,19 @@ class Turns:
                 from monarch._actor.ports.pump import pump
 
                 pump().forget(self._pumped)
-            if self.on_close is not None:
-                self.on_close()
+            if self._liveness is not None:
+                self._liveness.close()
         except (RuntimeError, AttributeError, ImportError, TypeError):
             pass  # a fork of the process, or an interpreter that ends
+
+
+def _weakly(turns: Turns, method: Callable[[Turns], object]) -> Callable[[], object]:
+    """A call of the method that does not keep the channel open."""
+    known = ref(turns)
+
+    def call() -> None:
+        found = known()
+        if found is not None:
+            method(found)
+
+    return call

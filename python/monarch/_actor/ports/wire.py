@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 VALUE = b"value"
 ERROR = b"error"  # an exception to raise as it is
 END = b"end"  # no message comes any more; the exception to raise instead
+GONE = b"gone"  # as END, where nobody is left who could send; a port that goes on to somebody takes it back
+PASSED = b"passed"  # somebody else has passed the port on; carries nothing
 WAKE = b"wake"  # ends a wait of the receiver; carries nothing
 
 
@@ -29,7 +31,7 @@ def open_message(message: Message) -> tuple[int | None, Any]:
     descriptor = message.descriptor
     if descriptor == VALUE:
         return None, loads(message.payload, message.buffers)
-    if descriptor in (ERROR, END):
+    if descriptor in (ERROR, END, GONE):
         raise unpack_exception(message.payload, message.buffers)[0]
     is_error, rank, label = marshal.loads(descriptor)
     if not is_error:
