@@ -154,6 +154,8 @@ def test_cancel_withdraws_a_call_that_still_waits(one: ProcMesh, tmp_path: Path)
     assert not waiting.cancel()
     with pytest.raises(CancelledError, match=r"gate\.wait_for"):
         waiting.get()
+    # What came by the same link before this answer has arrived: the withdrawal too.
+    one.spawn("neighbour", Gate).count.call_one().get()
     go.touch()
     tally.get()
     assert gate.count.call_one().get() == 1

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from monarch._actor.endpoint import Endpoint
+    from monarch._actor.endpoint import Endpoint, ValueStream
     from monarch._actor.timers import Timer
     from monarch._actor.value_mesh import ValueMesh
     from monarch._native import Replies
@@ -31,7 +31,7 @@ REVIVAL_S = 10.0
 
 
 class EndpointWithOptions(Generic[P, R]):
-    """What `Endpoint.options` returns: the adverbs that have one answer to wait for."""
+    """What `Endpoint.options` returns: the adverbs with options."""
 
     __slots__ = ("_endpoint", "_fail_fast", "_retry", "_timeout")
 
@@ -68,6 +68,30 @@ class EndpointWithOptions(Generic[P, R]):
 
         return self._begin(send, 1, answer_of_one, args, kwargs, elsewhere=len(endpoint._targets) > 1)
 
+    def stream(self, *args: P.args, **kwargs: P.kwargs) -> ValueStream[R]:
+        """`Endpoint.stream` with these options: each rank has its own time limit and repetitions.
+
+        With `fail_fast` the first error is also that of all answers after it, and the calls that still run are
+        cancelled. Raises `TypeError` for a generator, whose values come one by one.
+        """
+        from monarch._actor.endpoint import ValueStream
+        from monarch._actor.option_stream import Arrivals
+
+        endpoint, targets = self._endpoint, self._endpoint._targets
+        if endpoint._generates:
+            raise TypeError(f"{endpoint.label} is a generator: its stream has no options")
+        packed = endpoint._pack(args, kwargs)
+
+        def call_at(position: int) -> Future[R]:
+            return self._send(lambda *message: targets.call_at(position, *message), 1, answer_of_one, packed)
+
+        calls = [call_at(position) for position in range(len(targets))]
+        return ValueStream(endpoint.label, len(calls), Arrivals(endpoint, calls, self._fail_fast))
+
+    def broadcast(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """`Endpoint.broadcast`: nobody waits, so that the options have nothing to act on."""
+        self._endpoint.broadcast(*args, **kwargs)
+
     def _begin(
         self,
         send: Callable[..., Replies],
@@ -77,8 +101,18 @@ class EndpointWithOptions(Generic[P, R]):
         kwargs: dict[str, Any],
         elsewhere: bool = False,
     ) -> Future[Any]:
+        return self._send(send, count, decode, self._endpoint._pack(args, kwargs), elsewhere)
+
+    def _send(
+        self,
+        send: Callable[..., Replies],
+        count: int,
+        decode: Callable[[Endpoint[P, R], Replies], Any],
+        packed: tuple[bytes, Any],
+        elsewhere: bool = False,
+    ) -> Future[Any]:
         endpoint = self._endpoint
-        payload, buffers = endpoint._pack(args, kwargs)
+        payload, buffers = packed
         if endpoint.root.stopped is not None:
             return Future._now(endpoint.root.raise_stopped, endpoint)
         me = sender()
