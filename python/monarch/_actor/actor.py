@@ -33,6 +33,8 @@ class Actor(_Base):
     * `__supervise__(self, failure: MeshFailure) -> bool`: a mesh that this actor spawned failed. A true result means
       "handled"; a false one, or no such method, fails this actor too, and its owner is asked.
     * `__cleanup__(self, exc: Exception | None)`: this actor ends; `exc` is why, None for an orderly stop.
+    * `_handle_undeliverable_message(self, envelope) -> bool`: something that this actor has broadcast, or sent to a
+      port, was not delivered. A false result fails this actor; without such a method nothing happens.
     """
 
     @property
@@ -51,6 +53,8 @@ class Actor(_Base):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
 
+_HOOKS = ("__supervise__", "__cleanup__", "_handle_undeliverable_message")
+
 _MESH_ONLY = frozenset(
     ("stop", "initialized", "slice", "split", "flatten", "rename", "size", "sizes", "extent", "items", "item")
 )
@@ -62,7 +66,7 @@ _MESH_ONLY_HINT = (
 def is_async_kind(actor_class: type) -> bool:
     """Whether actors of this class have an event loop: any async endpoint or hook, or no endpoints at all."""
     endpoints = endpoints_of(actor_class)
-    hooks = [getattr(actor_class, name, None) for name in ("__supervise__", "__cleanup__")]
+    hooks = [getattr(actor_class, name, None) for name in _HOOKS]
     methods = [endpoint._method for endpoint in endpoints.values()]
     return not endpoints or any(is_async(method) for method in [*methods, *hooks])
 

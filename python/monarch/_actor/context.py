@@ -62,7 +62,7 @@ class CreatorInstance:
 class Instance:
     """A running actor, seen from inside: `context().actor_instance`. The client's own one is named `root`."""
 
-    __slots__ = ("_owner", "actor", "class_name", "creator", "name", "proc_mesh", "rank")
+    __slots__ = ("_owner", "actor", "class_name", "creator", "hears_of_undelivered", "name", "proc_mesh", "rank")
 
     def __init__(
         self,
@@ -80,6 +80,7 @@ class Instance:
         self.rank = rank
         self.proc_mesh = proc_mesh
         self.creator = creator
+        self.hears_of_undelivered = False  # its class has a `_handle_undeliverable_message`
 
     @property
     def proc(self) -> ProcMesh:

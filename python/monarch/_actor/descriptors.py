@@ -17,6 +17,7 @@ WATCH = b"watch"  # never answered, so that the actor's end does; the payload id
 UNWATCH = b"unwatch"
 
 STREAM = "stream"
+CONFIRM = "confirm"
 
 
 def endpoint_descriptor(name: str, extent: Extent) -> bytes:
@@ -33,8 +34,13 @@ def stream_descriptor(name: str, extent: Extent) -> bytes:
     return marshal.dumps((name, extent.labels, extent.sizes, STREAM))
 
 
+def confirmed_descriptor(name: str, extent: Extent) -> bytes:
+    """Of an endpoint that is told something, wanting no answer but that it has been taken."""
+    return marshal.dumps((name, extent.labels, extent.sizes, CONFIRM))
+
+
 def parse_endpoint_descriptor(descriptor: bytes) -> tuple[str, Extent, bool | str | None]:
-    """Name, extent, and how it is called: None as an endpoint, `STREAM` as a generator endpoint, a boolean as a plain
-    method, by whether it takes a response port."""
+    """Name, extent, and how it is called: None as an endpoint, `STREAM` as a generator endpoint, `CONFIRM` where only
+    the taking is answered, a boolean as a plain method, by whether it takes a response port."""
     name, labels, sizes, *takes_port = marshal.loads(descriptor)
     return name, Extent(labels, sizes), takes_port[0] if takes_port else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monarch._actor.answers import answer_at, answer_of_one, answers_of_all
-from monarch._actor.context import process, sender
+from monarch._actor.context import _context, process, sender
 from monarch._actor.descriptors import endpoint_descriptor, stream_descriptor
 from monarch._actor.future import Future
 from monarch._actor.generics import Generic, ParamSpec, TypeVar
@@ -271,14 +271,30 @@ class Endpoint(Generic[P, R]):
             generated: Any = GeneratedStream(self, args, kwargs)
             return generated  # type: ignore[no-any-return]
         payload, buffers = self._pack(args, kwargs)
-        return ValueStream(self, payload, buffers)
+        count = len(self._targets)
+        if self.root.stopped is not None:
+            return ValueStream(self.label, count, lambda _: Future._now(self.root.raise_stopped, self))
+        replies = self._targets.call(sender(), self._descriptor, payload, buffers, fail_fast=False)
+        return ValueStream(self.label, count, lambda index: Future._of(replies, index + 1, answer_at(index), self))
 
     def broadcast(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Send to all and want no answer. Dead actors are skipped; an exception in an endpoint fails its actor."""
         payload, buffers = self._pack(args, kwargs)
         if self.root.stopped is not None:
             self.root.raise_stopped(self)
-        self._targets.cast(sender(), self._descriptor, payload, buffers)
+        current = _context.get()
+        if current is not None and current.actor_instance.hears_of_undelivered and self._is_confirmable:
+            from monarch._actor import undeliverable
+
+            undeliverable.broadcast(current.actor_instance, self, payload, buffers)
+        else:
+            self._targets.cast(sender(), self._descriptor, payload, buffers)
+
+    @property
+    def _is_confirmable(self) -> bool:
+        """Whether it is a plain endpoint of its class."""
+        found = getattr(self.root.actor_class, self._name, None)
+        return isinstance(found, EndpointProperty) and not (found._takes_port or found.generates)
 
     def rref(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call as part of a tensor program, whose result is known by its shape: see `propagate`.
@@ -376,15 +392,13 @@ class ValueStream(Generic[R]):
     `for` gives futures, one for each rank (the k-th is done once k ranks have answered); `async for` gives values.
     """
 
-    __slots__ = ("_count", "_endpoint", "_replies", "_seen")
+    __slots__ = ("_count", "_future_at", "_label", "_seen")
 
-    def __init__(self, endpoint: Endpoint[..., R], payload: bytes, buffers: Any) -> None:
-        self._endpoint = endpoint
+    def __init__(self, label: str, count: int, future_at: Callable[[int], Future[R]]) -> None:
+        self._label = label
+        self._count = count
+        self._future_at = future_at  # of the answer that arrives as number so-and-so
         self._seen = 0
-        self._count = len(endpoint._targets)
-        self._replies: _native.Replies | None = None
-        if endpoint.root.stopped is None:
-            self._replies = endpoint._targets.call(sender(), endpoint._descriptor, payload, buffers, fail_fast=False)
 
     def __iter__(self) -> Iterator[Future[R]]:
         return self
@@ -393,9 +407,7 @@ class ValueStream(Generic[R]):
         if self._seen == self._count:
             raise StopIteration
         self._seen += 1
-        if self._replies is None:
-            return Future._now(self._endpoint.root.raise_stopped, self._endpoint)
-        return Future._of(self._replies, self._seen, answer_at(self._seen - 1), self._endpoint)
+        return self._future_at(self._seen - 1)
 
     def __aiter__(self) -> AsyncIterator[R]:
         return self
@@ -407,8 +419,11 @@ class ValueStream(Generic[R]):
             raise StopAsyncIteration from None
         return await future
 
+    def __repr__(self) -> str:
+        return f"<ValueStream of {self._label}: {self._seen} of {self._count} answers taken>"
+
     def __reduce__(self) -> str | tuple[object, ...]:
-        raise TypeError(f"the stream of {self._endpoint.label} cannot be pickled")
+        raise TypeError(f"the stream of {self._label} cannot be pickled")
 
 
 def _random_below(count: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from threading import Lock
 
 from monarch._actor.causes import Cause
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from monarch._actor.failure import MeshFailure
     from monarch._actor.future import Awaited
     from monarch._actor.mesh_root import MeshRoot
+    from monarch._actor.undeliverable import UndeliverableMessageEnvelope
     from monarch._native import Message
 
 
@@ -41,6 +43,7 @@ class FailureQueue:
         self._lock = Lock()
         self._news = News()
         self._known: dict[tuple[bytes, bytes], tuple[MeshRoot, Cause]] = {}
+        self._undelivered: deque[UndeliverableMessageEnvelope] = deque()
 
     def add(self, root: MeshRoot, cause: Cause, rank: int) -> None:
         key = repr(cause.key).encode(errors="replace")
@@ -48,9 +51,15 @@ class FailureQueue:
             if self._news.add(root.identity, rank, key):
                 self._known[root.identity, key] = root, cause
 
-    def take(self) -> MeshFailure | None:
-        """The next failure to tell, None when there is none."""
+    def bounce(self, envelope: UndeliverableMessageEnvelope) -> None:
+        """A message that the owner sent came back."""
+        self._undelivered.append(envelope)
+
+    def take(self) -> MeshFailure | UndeliverableMessageEnvelope | None:
+        """The next failure or message to tell of, None when there is none."""
         with self._lock:
+            if self._undelivered:
+                return self._undelivered.popleft()
             if (told := self._news.take()) is None:
                 return None
             mesh, key, ranks = told
@@ -58,4 +67,4 @@ class FailureQueue:
         return root.failure(cause, ranks)
 
     def __bool__(self) -> bool:
-        return bool(self._known)
+        return bool(self._known or self._undelivered)

@@ -9,9 +9,18 @@ from monarch._actor import requests, settings
 from monarch._actor.actor import is_async, is_async_kind
 from monarch._actor.causes import Cause
 from monarch._actor.context import Context, Instance, _context
-from monarch._actor.descriptors import LOOK_UP, STOP_AFTER_QUEUE, STREAM, UNWATCH, WATCH, parse_endpoint_descriptor
+from monarch._actor.descriptors import (
+    CONFIRM,
+    LOOK_UP,
+    STOP_AFTER_QUEUE,
+    STREAM,
+    UNWATCH,
+    WATCH,
+    parse_endpoint_descriptor,
+)
 from monarch._actor.endpoint import EndpointProperty
 from monarch._actor.errors import pack_exception, text_of
+from monarch._actor.failure import MeshFailure
 from monarch._actor.local.owner import Owner
 from monarch._actor.pickling import dumps, loads_arguments
 from monarch._actor.shape import Point
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
     from monarch._actor.ports.port import ResponsePort
     from monarch._actor.proc_mesh import ProcMesh
     from monarch._actor.shape import Extent
+    from monarch._actor.undeliverable import UndeliverableMessageEnvelope
 
 NOTHING, _ = dumps(None)
 
@@ -39,7 +49,7 @@ class Interrupted(BaseException):
 class Handler:
     """An endpoint of an actor as a view addressed it."""
 
-    __slots__ = ("concurrent", "extent", "is_async", "label", "limit", "method", "takes_port")
+    __slots__ = ("concurrent", "confirms", "extent", "is_async", "label", "limit", "method", "takes_port")
 
     def __init__(
         self,
@@ -57,6 +67,7 @@ class Handler:
         self.is_async = is_async
         self.concurrent = concurrent
         self.limit = limit  # how many calls may overlap
+        self.confirms = False  # only the taking of a message is answered
         self.takes_port = takes_port  # the method answers by a response port, not by its result
 
 
@@ -130,6 +141,7 @@ class LocalActor(Owner):
             self._fail_to_start(request, "was not made: unpickling its class and arguments", error)
             return None
         self.actor_class = actor_class
+        self.instance.hears_of_undelivered = hasattr(actor_class, "_handle_undeliverable_message")
         self.instance.class_name = f"{actor_class.__module__}.{actor_class.__qualname__}"
         if is_async_kind(actor_class):
             from monarch._actor.local.async_loop import AsyncLoop
@@ -223,11 +235,15 @@ class LocalActor(Owner):
             return Handler(method, label, extent, runs_async, False, None, by_port)
         if found._instrument:
             method = instrumented(method, label)
-        return Handler(method, label, extent, runs_async, found._concurrent, found._limit, by_port)
+        handler = Handler(method, label, extent, runs_async, found._concurrent, found._limit, by_port)
+        handler.confirms = how == CONFIRM
+        return handler
 
     def arguments(self, message: _native.Message, handler: Handler) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """Enter the message's context and unpickle its arguments; None where that failed, which the caller is told."""
         _context.set(Context(self.instance, message.rank, handler.extent))
+        if handler.confirms:
+            message.reply(_native.STATUS_VALUE, NOTHING)
         try:
             arguments = loads_arguments(message.payload, message.buffers)
             return self._with_port(message, handler, arguments) if handler.takes_port else arguments
@@ -257,7 +273,7 @@ class LocalActor(Owner):
 
     def answer(self, message: _native.Message, handler: Handler, value: Any) -> None:
         """Send the result of an endpoint to who waits for it."""
-        if not message.expects_reply:
+        if not message.expects_reply or handler.confirms:
             return
         if handler.takes_port:
             return  # the port answers
@@ -275,7 +291,7 @@ class LocalActor(Owner):
 
     def answer_error(self, message: _native.Message, handler: Handler, error: BaseException) -> None:
         """Send an error that leaves the actor alive to who waits; print it where nobody does."""
-        if message.expects_reply:
+        if message.expects_reply and not handler.confirms:
             message.reply(_native.STATUS_ERROR, *pack_exception(error))
         else:
             import sys
@@ -286,7 +302,8 @@ class LocalActor(Owner):
 
     def raised(self, message: _native.Message, handler: Handler, error: BaseException) -> None:
         """An endpoint raised: an `Exception` goes to who waits; anything else, or nobody waiting, fails the actor."""
-        if isinstance(error, Exception) and message.expects_reply and not handler.takes_port:
+        awaited = message.expects_reply and not (handler.takes_port or handler.confirms)
+        if isinstance(error, Exception) and awaited:
             message.reply(_native.STATUS_ERROR, *pack_exception(error))
         elif isinstance(error, Exception) and self._raised_to_port(message, error):
             return
@@ -307,14 +324,28 @@ class LocalActor(Owner):
         if loop is not None:
             loop.wake()
 
-    def unhandled(self, failure: Any, error: BaseException | None) -> None:
-        """A child's failure was not handled: this actor fails too."""
-        if error is None:
+    def hook_for(self, told: MeshFailure | UndeliverableMessageEnvelope) -> Callable[[Any], Any] | None:
+        """The method of the actor that is to handle this, if it has one."""
+        name = "__supervise__" if isinstance(told, MeshFailure) else "_handle_undeliverable_message"
+        return getattr(self.object, name, None)
+
+    def unhandled(self, failure: MeshFailure | UndeliverableMessageEnvelope, error: BaseException | None) -> None:
+        """A child's failure, or a message that came back, was not handled: this actor fails too."""
+        if not isinstance(failure, MeshFailure):
+            self._undelivered(failure, error)
+        elif error is None:
             cause = Cause("exception", f"did not handle a supervision event from its child: {failure.report()}")
         else:
             what = f"failed: its __supervise__, told of [{failure.report()}],"
             cause = Cause.raised("exception", what, error)
         self.fail(cause)
+
+    def _undelivered(self, envelope: UndeliverableMessageEnvelope, error: BaseException | None) -> None:
+        if error is None:
+            self.fail(Cause("undeliverable", f"did not handle an {envelope.report()}"))
+        else:
+            what = f"failed: its _handle_undeliverable_message, told of [{envelope.report()}],"
+            self.fail(Cause.raised("undeliverable", what, error))
 
     def keeps_own_messages_waiting(self, blocking: bool) -> bool:
         return self._loop is not None and bool(self._loop.keeps_own_messages_waiting(blocking))

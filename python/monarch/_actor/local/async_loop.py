@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from monarch._actor.failure import MeshFailure
     from monarch._actor.local.actor import Handler, LocalActor
     from monarch._actor.local.inbox import CallId
+    from monarch._actor.undeliverable import UndeliverableMessageEnvelope
 
 # After so many messages without a pause, let other tasks of the loop run.
 MESSAGES_IN_A_ROW = 64
@@ -218,8 +219,8 @@ class AsyncLoop:
             self._supervisor = None
             self.wake()
 
-    async def _ask(self, failure: MeshFailure) -> bool:
-        supervise = getattr(self._actor.object, "__supervise__", None)
+    async def _ask(self, failure: MeshFailure | UndeliverableMessageEnvelope) -> bool:
+        supervise = self._actor.hook_for(failure)
         return supervise is not None and bool(await _call_hook(supervise, failure))
 
     async def _clean_up(self) -> Exception | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 import threading
 
-from monarch._actor.failure import UnhandledFailure
+from monarch._actor.failure import MeshFailure, UnhandledFailure
 from monarch._actor.local.owner import Owner
 from monarch._actor.thread_context import start_service
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from monarch._actor.failure import MeshFailure
     from monarch._actor.local.process import Process
 
 
@@ -35,7 +34,7 @@ class Root(Owner):
             self._told.wait()
             self._told.clear()
             while (failure := self.failures.take()) is not None:
-                if not self.process.ending:
+                if isinstance(failure, MeshFailure) and not self.process.ending:
                     _call_hook(failure)
 
 

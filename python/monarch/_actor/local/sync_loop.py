@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from monarch._actor.failure import MeshFailure
     from monarch._actor.local.actor import LocalActor
+    from monarch._actor.undeliverable import UndeliverableMessageEnvelope
 
 
 # Puts an end to a wait for messages; carries nothing.
@@ -102,8 +103,8 @@ class SyncLoop:
             if not handled:
                 actor.unhandled(failure, None)
 
-    def _ask(self, failure: MeshFailure) -> bool:
-        supervise = getattr(self._actor.object, "__supervise__", None)
+    def _ask(self, failure: MeshFailure | UndeliverableMessageEnvelope) -> bool:
+        supervise = self._actor.hook_for(failure)
         return supervise is not None and bool(supervise(failure))
 
     def _clean_up(self) -> Exception | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from monarch import _native
-from monarch._actor.context import process, sender
+from monarch._actor.context import _context, process, sender
 from monarch._actor.errors import pack_exception
 from monarch._actor.generics import Generic, TypeVar
+from monarch._actor.identity import ActorAddr, ProcId
 from monarch._actor.pickling import dumps
 from monarch._actor.ports import passing
 from monarch._actor.ports.wire import END, ERROR, PASSED, VALUE, answer_descriptor
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from monarch._actor.endpoint import Endpoint
+    from monarch._actor.ports.port_ref import PortRef
+    from monarch._actor.undeliverable import PortId
 
 R = TypeVar("R")
 
@@ -30,7 +33,7 @@ class Port(Generic[R]):
 
     __slots__ = ("__weakref__", "return_undeliverable")
 
-    return_undeliverable: bool  # kept for programs that set it: a lost message is not returned either way
+    return_undeliverable: bool  # whether an actor with a `_handle_undeliverable_message` hears of what is lost
 
     def __init__(self) -> None:
         raise TypeError("a Port is made by Channel.open, or by a call of an endpoint that answers by port")
@@ -91,7 +94,29 @@ class ChannelPort(Port[R]):
         if targets is None:
             targets = _native.Targets(process().runtime, self._mesh, [self._rank], self._channel)
             self._targets = targets
-        targets.cast(sender(), descriptor, payload, buffers)
+        current = _context.get()
+        if current is not None and current.actor_instance.hears_of_undelivered and self.return_undeliverable:
+            from monarch._actor.undeliverable import send_to_channel
+
+            place = ProcId(self._mesh, self._rank)
+            message = descriptor, payload, buffers
+            send_to_channel(current.actor_instance, targets, place, self._channel, message)
+        else:
+            targets.cast(sender(), descriptor, payload, buffers)
+
+    @property
+    def port_id(self) -> PortId:
+        """Where messages to it arrive."""
+        from monarch._actor.undeliverable import PortId
+
+        here = ActorAddr.of(_native.PROCESS_ACTOR, "", ProcId(self._mesh, self._rank))
+        return PortId(here, int.from_bytes(self._channel, "big"))
+
+    @property
+    def _port_ref(self) -> PortRef:
+        from monarch._actor.ports.port_ref import PortRef
+
+        return PortRef(self)
 
     def __repr__(self) -> str:
         return f"<Port of channel {self._channel.hex()[:12]}>"
@@ -103,7 +128,13 @@ class ChannelPort(Port[R]):
         elif not self._passed:
             self._passed = True
             self._deliver(PASSED, b"", [])  # its opener does not know who may send from now on
-        return ChannelPort, (self._mesh, self._rank, self._channel, self._once)
+        return _arrived, (self._mesh, self._rank, self._channel, self._once, self.return_undeliverable)
+
+
+def _arrived(mesh: bytes, rank: int, channel: bytes, once: bool, return_undeliverable: bool) -> ChannelPort[R]:
+    port: ChannelPort[R] = ChannelPort(mesh, rank, channel, once)
+    port.return_undeliverable = return_undeliverable
+    return port
 
 
 class AnsweringPort(Port[R]):

@@ -15,6 +15,7 @@ from weakref import ref
 from monarch import _native
 from monarch._actor.context import process
 from monarch._actor.errors import pack_exception
+from monarch._actor.pickling import dumps
 from monarch._actor.ports.liveness import PATIENCE_S, Liveness
 from monarch._actor.ports.wire import END, GONE, PASSED, VALUE, WAKE
 from monarch._actor.timers import timers
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from monarch._actor.actor_mesh import ActorMeshRoot
+
+
+# The answer to a sender that wants to hear of what nobody receives.
+_TAKEN, _ = dumps(None)
 
 
 class Turn:
@@ -182,6 +187,8 @@ class Turns:
 
     def _put(self, messages: Iterable[_native.Message]) -> None:
         for message in messages:
+            if message.expects_reply:
+                message.reply(_native.STATUS_VALUE, _TAKEN)
             if message.descriptor == END:
                 self._end = message
             elif message.descriptor == GONE:
