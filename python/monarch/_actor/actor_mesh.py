@@ -177,6 +177,9 @@ class NotAnEndpoint:
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(self._explain(f"it has no {name!r}"))
 
+    def __repr__(self) -> str:
+        return f"<method {self._root.actor_class.__qualname__}.{self._name}, not an endpoint, of {self._root.name}>"
+
     def _explain(self, consequence: str) -> str:
         method = f"{self._root.actor_class.__qualname__}.{self._name}"
         return (

@@ -310,8 +310,17 @@ class Future(Generic[R]):
             print(f"monarch: the error of {self._subject.label} was never retrieved:\n{error}", file=sys.stderr)
 
     def __repr__(self) -> str:
-        state = "cancelled" if self.cancelled() else "done" if self.done() else "pending"
-        return f"<Future of {self._subject.label}: {state}>"
+        return f"<Future of {self._subject.label}: {self._describe_state()}>"
+
+    def _describe_state(self) -> str:
+        if self.cancelled():
+            return "cancelled"
+        if self.done():
+            return "done"
+        expected = self._replies.expected
+        if expected < 2:
+            return "pending"
+        return f"pending, {expected - len(self._replies.pending())} of {expected} have answered"
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError(f"the Future of {self._subject.label} cannot be pickled; send its value instead")

@@ -37,6 +37,9 @@ class Accumulator(Generic[P, R, A]):
         payload, buffers = endpoint._pack(args, kwargs)
         return endpoint._send(payload, buffers, len(endpoint._targets), self._fold)
 
+    def __repr__(self) -> str:
+        return f"<Accumulator of {self._endpoint.label}>"
+
     def _fold(self, endpoint: Endpoint[Any, Any], replies: _native.Replies) -> A:
         total = self._identity
         for index in range(replies.arrived):

@@ -119,7 +119,8 @@ class ChannelPort(Port[R]):
         return PortRef(self)
 
     def __repr__(self) -> str:
-        return f"<Port of channel {self._channel.hex()[:12]}>"
+        where = "received here" if self._channel in passing.here else "received in another process, or no more"
+        return f"<Port of channel {self._channel.hex()[:12]}, {where}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         turns = passing.here.get(self._channel)

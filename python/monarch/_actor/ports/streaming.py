@@ -55,6 +55,9 @@ class GeneratedStream(Generic[R]):
         except AllEnded:
             raise StopAsyncIteration from None
 
+    def __repr__(self) -> str:
+        return f"<GeneratedStream of {self._label}>"
+
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError(f"the stream of {self._label} cannot be pickled")
 
