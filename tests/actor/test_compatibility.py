@@ -10,9 +10,9 @@ from importlib.util import find_spec
 import monarch
 import monarch.actor
 import pytest
-from conftest import marked_environment
-from monarch.actor import ProcMesh
-from sample_actors import Shouter
+from conftest import eventually, marked_environment
+from monarch.actor import MeshFailure, ProcMesh
+from sample_actors import Echo, Shouter, Where
 
 HYPERACTOR = "monarch._rust_bindings.monarch_hyperactor"
 
@@ -49,7 +49,9 @@ ALONE = [
     ("monarch._src.actor.proc_mesh", "get_active_proc_meshes"),
     ("monarch._src.actor.proc_mesh", "register_proc_mesh_spawn_callback"),
     ("monarch._src.actor.proc_mesh", "unregister_proc_mesh_spawn_callback"),
+    ("monarch._src.actor.supervision", "UnhandledFaultHookException"),
     (f"{HYPERACTOR}.handle", "WouldBlockRuntime"),
+    *((f"{HYPERACTOR}.mailbox", name) for name in ("PortId", "PortRef", "UndeliverableMessageEnvelope")),
     (f"{HYPERACTOR}.pytokio", "PythonTask"),
     ("monarch.tools.network", "get_ipaddr"),
 ]
@@ -130,3 +132,20 @@ print(_context.get(), context() is _context.get())
 
 def test_meshes_know_their_labels(grid: ProcMesh) -> None:
     assert list(grid._labels) == ["row", "col"]
+
+
+def test_a_process_mesh_lists_its_processes(grid: ProcMesh) -> None:
+    pids = list(grid.spawn("where", Where).pid.call().get().values())
+    assert grid.slice(row=1).to_table().splitlines() == [
+        "rank  pid      position",
+        f"0     {pids[2]:<7}  {{'col': 0/2}}",
+        f"1     {pids[3]:<7}  {{'col': 1/2}}",
+    ]
+
+
+def test_an_actor_mesh_knows_the_name_that_its_failures_have(one: ProcMesh, faults: list[MeshFailure]) -> None:
+    mesh = one.spawn("named", Echo)
+    name = mesh._name.get()
+    mesh.leave.broadcast()
+    eventually(lambda: faults, "the program is told")
+    assert faults[0].mesh_name == name and name.startswith("named-")

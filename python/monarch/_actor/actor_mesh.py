@@ -100,6 +100,12 @@ class ActorMesh(MeshTrait):
         raise AttributeError(_unknown_endpoint(root, name))
 
     @property
+    def _name(self) -> Future[str]:
+        """The unique name that `MeshFailure.mesh_name` has too. It is there at once; programs wait for it."""
+        root = self._root
+        return Future._now(lambda _: root.unique_name, Subject(f"{root.name}._name", root.region.extent, root))
+
+    @property
     def initialized(self) -> Future[None]:
         """Done when all constructors have returned; raises what one of them raised.
 

@@ -12,6 +12,10 @@ _HINT = (
 )
 
 
+class UnhandledFaultHookException(Exception):
+    """The program's own `unhandled_fault_hook` raised: its `__cause__`. That makes the failure fatal."""
+
+
 def unhandled_fault_hook(failure: MeshFailure) -> None:
     """Print what failed and end the program with exit status 1.
 

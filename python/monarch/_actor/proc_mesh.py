@@ -11,7 +11,7 @@ from monarch._actor.answers import answered_by_all
 from monarch._actor.context import process, sender
 from monarch._actor.future import Future
 from monarch._actor.mesh_root import MeshRoot, Subject
-from monarch._actor.mesh_trait import MeshTrait
+from monarch._actor.mesh_trait import MeshTrait, points
 from monarch._actor.mocking import stand_in_for
 
 TYPE_CHECKING = False
@@ -126,6 +126,15 @@ class ProcMesh(MeshTrait):
         if len(self) != 1:
             raise NotImplementedError(f"host_mesh needs a mesh of one process, not of {len(self)}: slice it first")
         return self._root.host
+
+    def to_table(self) -> str:
+        """The processes as text, one a line: rank, position and, where this is the client, process id."""
+        pids = process().runtime.pids(self._root.mesh)
+        lines = ["rank  pid      position"]
+        for rank, (base, point) in enumerate(zip(self._view.ranks(), points(self._view), strict=True)):
+            pid = pids[base] if base < len(pids) and pids[base] else "-"
+            lines.append(f"{rank:<4}  {pid:<7}  {point}")
+        return "\n".join(lines)
 
     def stop(self, reason: str = "stopped by client") -> Future[None]:
         """End the processes in order: actors run `__cleanup__`, interpreters finish normally, who hangs is killed.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 
 from monarch._actor.failure import MeshFailure, UnhandledFailure
+from monarch._actor.fault_hook import UnhandledFaultHookException
 from monarch._actor.local.owner import Owner
 from monarch._actor.thread_context import start_service
 
@@ -49,6 +49,7 @@ def _call_hook(failure: MeshFailure) -> None:
     except BaseException as error:
         import traceback
 
-        print("monarch: unhandled_fault_hook raised, which makes the failure fatal:", file=sys.stderr)
-        traceback.print_exception(type(error), error, error.__traceback__)
+        fatal = UnhandledFaultHookException("unhandled_fault_hook raised, which makes the failure fatal")
+        fatal.__cause__ = error
+        traceback.print_exception(type(fatal), fatal, None)
         end_program(failure)
