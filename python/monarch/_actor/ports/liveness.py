@@ -15,8 +15,6 @@ from monarch._actor.context import process, sender
 from monarch._actor.descriptors import UNWATCH, WATCH
 from monarch._actor.errors import SupervisionError
 from monarch._actor.mesh_root import Subject
-from monarch._actor.supervision import error_of_death
-from monarch._actor.wakeups import callback_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,6 +99,8 @@ class Watch:
         """Call `when_over` once all of them are gone."""
         if self._replies is not None:
             return
+        from monarch._actor.wakeups import callback_thread
+
         mesh = self.root.procs._root.mesh
         self._targets = _native.Targets(process().runtime, mesh, self._ranks, self.root.actor)
         self._replies = self._targets.call(self._me, WATCH, self._token, fail_fast=False)
@@ -117,6 +117,8 @@ class Watch:
 
     def error(self) -> SupervisionError:
         """What happened to the last of them."""
+        from monarch._actor.supervision import error_of_death
+
         assert self._replies is not None, "it is over"
         subject = Subject("PortReceiver.recv", self.root.region.extent, self.root)
         return error_of_death(subject, self._replies.message(self._replies.arrived - 1))

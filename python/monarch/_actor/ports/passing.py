@@ -5,7 +5,7 @@ A port that is pickled goes nobody knows where, unless whoever pickles it, for a
 
 from __future__ import annotations
 
-from threading import get_ident
+from _thread import get_ident
 from weakref import WeakValueDictionary, ref
 
 TYPE_CHECKING = False

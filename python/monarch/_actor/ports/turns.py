@@ -18,7 +18,6 @@ from monarch._actor.errors import pack_exception
 from monarch._actor.pickling import dumps
 from monarch._actor.ports.liveness import PATIENCE_S, Liveness
 from monarch._actor.ports.wire import END, GONE, PASSED, VALUE, WAKE
-from monarch._actor.timers import timers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -278,6 +277,8 @@ class Turns:
             self._signal(turn.place).notify(1, notifier, token)
             unwatched = self._is_unwatched()
         if unwatched:
+            from monarch._actor.timers import timers
+
             timers().after(PATIENCE_S, _weakly(self, Turns.watch_senders))
 
     def _signal(self, place: int) -> _native.Replies:
