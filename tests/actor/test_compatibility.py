@@ -75,6 +75,11 @@ def test_a_name_without_a_public_path_is_there(module: str, name: str) -> None:
     assert getattr(import_module(module), name) is not None
 
 
+@pytest.mark.parametrize("name", ["configure", "get_global_config"])
+def test_the_older_path_of_the_configuration_gives_the_public_thing(name: str) -> None:
+    assert getattr(import_module(f"{HYPERACTOR}.config"), name) is getattr(import_module("monarch.config"), name)
+
+
 def test_a_worker_runs_the_module_that_programs_look_for() -> None:
     assert find_spec("monarch._src.actor.bootstrap_main") is not None
 
