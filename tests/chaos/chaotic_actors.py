@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import resource
@@ -136,8 +137,10 @@ class AsyncFragile(Fragile):
     """The same with an event loop."""
 
     @endpoint
-    async def pause(self) -> None:
-        return None
+    async def until_told(self) -> int:
+        while not self.failures:
+            await asyncio.sleep(0.001)
+        return len(self.failures)
 
     async def __supervise__(self, failure: MeshFailure) -> bool:  # type: ignore[override]
         return super().__supervise__(failure)

@@ -86,7 +86,7 @@ def make_schedule(seed: int, last: str, machine: Machine) -> Schedule:
     states = machine.end_states(lines)
     faults, wanted = 0, chance.randint(3, 6)
     while faults < wanted:
-        step = _make_step(chance, chance.choice(states), meshes, len(schedule.steps))
+        step = _make_step(chance, chance.choice(states), schedule)
         lines += step.events
         states = step.expected = machine.end_states(lines)
         schedule.steps.append(step)
@@ -136,22 +136,23 @@ def _spawn_events(mesh: dict[str, Any]) -> list[str]:
 class _Target:
     """Something that lives, to be met by a fault."""
 
-    def __init__(self, line: str, meshes: list[dict[str, Any]]) -> None:
+    def __init__(self, line: str, schedule: Schedule) -> None:
         name, _, rank = line.split()[0].partition(".")
         self.kind, self.number, self.rank = name[0], int(name[1:]), int(rank)
-        self.owner = meshes[self.number]["owner"] if self.number < len(meshes) else ""
+        self.is_from_start = self.number < len(schedule.meshes)
+        self.owner = schedule.meshes[self.number]["owner"] if self.is_from_start else ""
 
 
-def _make_step(chance: random.Random, state: State, meshes: list[dict[str, Any]], number: int) -> Step:
-    living = [_Target(line, meshes) for line in state if line[0] in "PA" and line.endswith(" lives")]
-    living = [target for target in living if target.number < len(meshes)]
+def _make_step(chance: random.Random, state: State, schedule: Schedule) -> Step:
+    living = [_Target(line, schedule) for line in state if line[0] in "PA" and line.endswith(" lives")]
+    living = [target for target in living if target.is_from_start]
     targets = chance.sample(living, min(len(living), chance.choice([1, 1, 2, 3]))) if living else []
     if not targets:
         return Step([{"do": "nothing"}], [])
     if chance.random() < 0.2:
-        return _spawn_step(chance, targets[0], meshes, len(meshes) + number)
+        return _spawn_step(chance, targets[0], schedule)
     if chance.random() < 0.15:
-        return _stop_step(chance, targets[0])
+        return _stop_step(chance, targets[0], schedule)
     actions, events = [], []
     for target in targets:
         action, event = _process_fault(chance, target) if target.kind == "P" else _actor_fault(chance, target)
@@ -179,11 +180,11 @@ def _actor_fault(chance: random.Random, target: _Target) -> tuple[dict[str, Any]
     return {"do": "fail", "how": chance.choice(EXCEPTIONS), **place}, f"fail A{target.number} {target.rank}"
 
 
-def _spawn_step(chance: random.Random, target: _Target, meshes: list[dict[str, Any]], number: int) -> Step:
+def _spawn_step(chance: random.Random, target: _Target, schedule: Schedule) -> Step:
     """A constructor that fails, or the death of processes that are just being started."""
-    owner = target.owner
+    owner, number = target.owner, len(schedule.meshes) + len(schedule.steps)
     if chance.random() < 0.5:
-        how, size = chance.choice([*EXCEPTIONS, "exit"]), meshes[target.number]["size"]
+        how, size = chance.choice([*EXCEPTIONS, "exit"]), schedule.meshes[target.number]["size"]
         name = f"A{number}"
         ends = [f"exit P{target.number} {r} 7" if how == "exit" else f"fail {name} {r}" for r in range(size)]
         action = {"do": "spawn failing", "owner": owner, "on": target.number, "number": number, "how": how}
@@ -194,9 +195,15 @@ def _spawn_step(chance: random.Random, target: _Target, meshes: list[dict[str, A
     return Step([action], [*_spawn_events(mesh), f"kill P{number} {action['rank']} 9"])
 
 
-def _stop_step(chance: random.Random, target: _Target) -> Step:
-    """An orderly stop, perhaps with a death in the middle of it."""
-    name = f"{target.kind}{target.number}"
+def _stop_step(chance: random.Random, target: _Target, schedule: Schedule) -> Step:
+    """An orderly stop, perhaps with a death in the middle of it.
+
+    Not of actors alone whose owner would make their process again: whoever calls them there waits for half a minute, in
+    case that they are made again, too.
+    """
+    owner = target.owner
+    verdict = schedule.verdict if owner == "client" else schedule.meshes[int(owner[1:].split(".")[0])]["verdict"]
+    name = f"P{target.number}" if verdict == "respawns" else f"{target.kind}{target.number}"
     action = {"do": "stop", "mesh": name, "number": target.number, "rank": target.rank, "kill": chance.random() < 0.5}
     if action["kill"]:
         return Step([action], [f"stop {name} | kill P{target.number} {target.rank} 9"])

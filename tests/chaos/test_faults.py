@@ -305,3 +305,11 @@ def test_the_death_of_an_owner_ends_what_it_owns_at_any_depth(
     for mesh in (child, grandchild):
         with pytest.raises(SupervisionError, match=r"stopped|owner"):
             mesh.pid.call_one().get(timeout=20)
+
+
+def test_an_async_owner_is_told_beside_a_suspended_endpoint(spawn_procs: SpawnProcs) -> None:
+    owner = spawn(spawn_procs(), kind=AsyncFragile, name="owner")
+    owned = owner.own.call_one("owned", 1, Plan()).get(timeout=30)
+    pending = owner.until_told.call_one()
+    os.kill(owned.pid.call_one().get(), signal.SIGKILL)
+    assert pending.get(timeout=30) == 1
