@@ -36,6 +36,7 @@ DEFAULT = (
     "payload",
     "failure",
     "supervise",
+    "recover:8",
     "rdma",
     "tensors:2",
 )

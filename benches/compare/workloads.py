@@ -365,6 +365,24 @@ def supervise(args):
     return {"killed_worker_owner_told_ms": statistics.median(times)}
 
 
+def recover(args):
+    """From SIGKILL of one of the workers to the moment when its owner has them all again, and they have answered."""
+    from bench_actors import Crew
+    from monarch.actor import this_host
+
+    crew = this_host().spawn_procs(per_host={"gpus": 1}).spawn("owner", Crew, args.n)
+    times = []
+    for i in range(3):
+        victim = crew.pids.call_one().get()[i % args.n]
+        time.sleep(0.3)
+        start = perf()
+        os.kill(victim, signal.SIGKILL)
+        while crew.recoveries.call_one().get() == i:
+            time.sleep(0.005)
+        times.append((perf() - start) * 1e3)
+    return {f"killed_worker_of_{args.n}_replaced_ms": statistics.median(times)}
+
+
 def whole_program(args):
     """A first program as its user times it, from start to exit."""
     program = os.path.join(HERE, "trainer_program.py")
@@ -465,6 +483,7 @@ WORKLOADS = {
         many_actors,
         failure,
         supervise,
+        recover,
         whole_program,
         rdma,
         tensors,
