@@ -233,6 +233,84 @@ def test_a_wait_for_that_timed_out_loses_no_message() -> None:
     assert asyncio.run(program()) == 1
 
 
+@pytest.mark.parametrize("way", ["recv", "as_asyncio"])
+def test_a_wait_for_whose_time_ends_just_when_the_message_is_there_loses_nothing(way: str) -> None:
+    port, receiver = Channel[str].open()
+
+    async def program() -> None:
+        loop = asyncio.get_running_loop()
+        requests = [receiver.recv()]
+        awaitable: Any = requests[0] if way == "recv" else requests[0].as_asyncio()
+        wait = asyncio.ensure_future(asyncio.wait_for(awaitable, 0.2))
+        del awaitable
+        await asyncio.sleep(0)
+        deadline = loop.time() + 0.3
+
+        def send_and_go_on() -> None:
+            port.send("message")
+            eventually(requests[0].done, "the message is there")
+            requests.clear()  # who holds on to the request reserves its message
+            loop.call_soon(wait_past_the_deadline)
+
+        def wait_past_the_deadline() -> None:
+            while loop.time() < deadline:
+                pass
+
+        # The loop sees the message, and in its next round, before anybody could take it, the end of the time.
+        loop.call_soon(send_and_go_on)
+        try:
+            found.append(await wait)
+        except asyncio.TimeoutError:
+            found.append(await receiver.recv())
+
+    found: list[str] = []
+    asyncio.run(asyncio.wait_for(program(), WITHIN_S))
+    assert found == ["message"]
+
+
+def test_a_future_of_asyncio_takes_its_message_when_it_is_looked_at() -> None:
+    async def program() -> None:
+        port, receiver = Channel[int].open()
+        first, second, third = (receiver.recv().as_asyncio() for _ in range(3))
+        for value in range(4):
+            port.send(value)
+        await asyncio.wait([first, second, third])
+        assert second.result() == second.result() == 1
+        assert third.exception() is None
+        assert (await third, await third) == (2, 2)
+        assert not first.cancel()
+        del first
+        gc.collect()
+        assert [await receiver.recv(), await receiver.recv()] == [0, 3]
+        port.exception(KeyError("k"))
+        failed = receiver.recv().as_asyncio()
+        await asyncio.wait([failed])
+        assert isinstance(failed.exception(), KeyError)
+        with pytest.raises(KeyError):
+            await failed
+
+    asyncio.run(program())
+
+
+def test_a_future_of_asyncio_that_is_cancelled_leaves_its_message() -> None:
+    async def program() -> None:
+        port, receiver = Channel[int].open()
+        cancelled = receiver.recv().as_asyncio()
+        waits = [asyncio.ensure_future(_value(cancelled)) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert cancelled.cancel()
+        await asyncio.wait(waits)
+        assert [wait.cancelled() for wait in waits] == [True, True]
+        port.send(1)
+        assert await receiver.recv() == 1
+
+    asyncio.run(program())
+
+
+async def _value(awaitable: Any) -> Any:
+    return await awaitable
+
+
 def test_a_once_channel_takes_one_message() -> None:
     port, receiver = Channel[int].open(once=True)
     copy = pickle.loads(pickle.dumps(port))

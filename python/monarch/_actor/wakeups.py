@@ -37,13 +37,21 @@ class LoopWaits:
     def wait(self, loop: asyncio.AbstractEventLoop, replies: Replies, count: int) -> Generator[object, None, None]:
         """Suspend the current task until `replies` are ready for `count`; `yield from` it."""
         waiter: asyncio.Future[None] = loop.create_future()
-        self._next = token = self._next + 1
-        self._waiters[token] = waiter
-        replies.notify(count, self._notifier, token)
+        token = self.when_ready(replies, count, waiter)
         try:
             yield from waiter
         finally:
-            self._waiters.pop(token, None)
+            self.forget(token)
+
+    def when_ready(self, replies: Replies, count: int, waiter: asyncio.Future[None]) -> int:
+        """Let `waiter` be done once `replies` are ready for `count`; returns what `forget` wants."""
+        self._next = token = self._next + 1
+        self._waiters[token] = waiter
+        replies.notify(count, self._notifier, token)
+        return token
+
+    def forget(self, token: int) -> None:
+        self._waiters.pop(token, None)
 
     def _deliver(self) -> None:
         for token in self._notifier.drain():

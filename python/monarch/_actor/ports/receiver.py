@@ -10,6 +10,7 @@ from monarch._actor.shape import Extent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Generator
     from typing import Any
 
@@ -27,14 +28,23 @@ class Received(Future[A]):
 
     __slots__ = ()
 
+    def as_asyncio(self) -> asyncio.Future[A]:
+        from monarch._actor.ports.taking import MessageFuture
+
+        return MessageFuture(self)
+
     def __await__(self) -> Generator[Any, None, A]:
         turn: Any = self._replies
         try:
             return (yield from super().__await__())
         except BaseException:
-            if type(turn) is Turn:
-                turn.give_up()  # whoever holds on to the exception must not hold the message back
+            self._give_up(turn)  # whoever holds on to the exception must not hold the message back
             raise
+
+    def _give_up(self, turn: Any) -> None:
+        """One wait for the message has ended without it. `turn` is what it waited for."""
+        if type(turn) is Turn:
+            turn.give_up()
 
 
 class Receiver(Generic[A]):
