@@ -20,6 +20,7 @@ from monarch.actor import (
     current_rank,
     current_size,
     endpoint,
+    get_or_spawn_controller,
     this_host,
 )
 
@@ -230,6 +231,38 @@ class PlainWithAsyncHooks(Plain):
         return True
 
 
+class AsksController(Actor):
+    """Asks for the named actor of the program."""
+
+    @endpoint
+    async def ask(self, name: str) -> tuple[int, int]:
+        """What the named actor has counted up to, and in which process."""
+        counted: Any = await get_or_spawn_controller(name, Counted)
+        return await counted.next.call_one(), await counted.pid.call_one()  # type: ignore[no-any-return]
+
+
+class Counted(Actor):
+    def __init__(self) -> None:
+        self.n = 0
+
+    @endpoint
+    def next(self) -> int:
+        self.n += 1
+        return self.n
+
+    @endpoint
+    def pid(self) -> int:
+        return os.getpid()
+
+
+class Double(Actor):
+    """Stands in for `Plain`."""
+
+    @endpoint
+    def index(self) -> int:
+        return -1
+
+
 # --- of the worked examples -------------------------------------------------------------------------------------------
 
 
@@ -347,3 +380,20 @@ class Keeper(Actor):
     @endpoint
     async def break_one(self) -> None:
         self.crew.fail_at.broadcast(0)
+
+
+class Counter(Actor):
+    def __init__(self) -> None:
+        self.n = 0
+
+    @endpoint
+    async def next(self) -> int:
+        self.n += 1
+        return self.n
+
+
+class Customer(Actor):
+    @endpoint
+    async def fetch(self) -> int:
+        counter = await get_or_spawn_controller("counter", Counter)
+        return await counter.next.call_one()

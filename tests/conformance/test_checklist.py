@@ -16,8 +16,11 @@ from typing import Any
 
 import pytest
 from conformance_actors import (
+    AsksController,
     AsksLater,
     AsyncWithPlainHooks,
+    Counted,
+    Double,
     Ending,
     Hop,
     Overlap,
@@ -29,6 +32,7 @@ from conformance_actors import (
     SyncAndAsync,
 )
 from conftest import eventually
+from monarch._src.actor.mock import patch_actor
 from monarch.actor import (
     Accumulator,
     ActorError,
@@ -37,6 +41,7 @@ from monarch.actor import (
     MeshFailure,
     ProcMesh,
     SupervisionError,
+    get_or_spawn_controller,
     send,
     this_host,
     this_proc,
@@ -287,12 +292,26 @@ def test_a21_an_accumulator_folds_one_value_of_each_rank(grid: ProcMesh) -> None
     assert sorted(folded) == [0, 1, 2, 3]
 
 
+def test_a22_a_named_controller_is_one_for_the_program_and_lives_with_it(grid: ProcMesh) -> None:
+    mine: Any = get_or_spawn_controller("a22", Counted).get(timeout=30)
+    assert mine.next.call_one().get(timeout=30) == 1
+    answers = list(grid.spawn("asking", AsksController).ask.call("a22").get(timeout=60).values())
+    assert sorted(count for count, _ in answers) == [2, 3, 4, 5]
+    assert {pid for _, pid in answers} == {os.getpid()}
+
+
 def test_a23_meshes_that_are_not_up_yet_may_be_passed_as_arguments(spawn_procs: SpawnProcs, tmp_path: Path) -> None:
     slow = spawn_procs({"gpus": 2}).spawn("slow", Slow, str(tmp_path / "go"))
     asking = spawn_procs().spawn("asking", AsksLater, slow)
     answer = asking.ask.call_one()
     (tmp_path / "go").touch()
     assert answer.get(timeout=60) == ["hello", "hello"]
+
+
+def test_a30_a_test_double_stands_in_for_an_actor_inside_the_context_only(one: ProcMesh) -> None:
+    with patch_actor(Plain, Double):
+        assert one.spawn("plain", Plain).index.call_one().get(timeout=30) == -1
+    assert one.spawn("plain", Plain).index.call_one().get(timeout=30) == 0
 
 
 @pytest.mark.parametrize("kind", [SyncAndAsync, AsyncWithPlainHooks, PlainWithAsyncHooks])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conformance_actors import Fragile, Gate, Keeper, Left, Right, Server, Tally, Where
+from conformance_actors import Customer, Fragile, Gate, Keeper, Left, Right, Server, Tally, Where
 from conftest import eventually
 from monarch.actor import Accumulator, ActorError, Channel, ProcMesh, as_endpoint, send, this_proc
 
@@ -72,6 +72,10 @@ def test_c7_actors_calling_actors(spawn_procs: SpawnProcs) -> None:
     left = spawn_procs(name="l").spawn("left", Left)
     right = spawn_procs(name="r").spawn("right", Right)
     assert left.play.call_one(right, 20).get() == 20
+
+
+def test_c8_a_shared_singleton(grid: ProcMesh) -> None:
+    assert sorted(grid.spawn("customer", Customer).fetch.call().get().values()) == [1, 2, 3, 4]
 
 
 def test_c9_restart() -> None:
