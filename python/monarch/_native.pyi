@@ -43,7 +43,7 @@ class Death:
     @property
     def pid(self) -> int: ...  # 0 where it never started
     @property
-    def kind(self) -> str: ...  # "exit", "signal", "stopped", "launch", "lost", "actor"
+    def kind(self) -> str: ...  # "exit", "signal", "stopped", "killed", "launch", "lost", "actor"
     @property
     def exit_code(self) -> int | None: ...
     @property
@@ -114,7 +114,7 @@ class Ownership:
     def __new__(cls, runtime: Runtime) -> Self: ...
     def spawn_procs(self, owner: bytes, mesh: bytes, count: int) -> None: ...
     def spawn_actors(self, owner: bytes, mesh: bytes, procs: bytes, ranks: Sequence[int]) -> None: ...
-    def respawn_actors(self, mesh: bytes, ranks: Sequence[int]) -> int | None:
+    def respawn_actors(self, mesh: bytes, procs: bytes, ranks: Sequence[int]) -> int | None:
         """New actors take these places: which life of theirs that is. None where the mesh belongs to nobody here."""
     def forget(self, mesh: bytes) -> None:
         """The mesh was stopped: nobody here is told of it any more."""
@@ -266,6 +266,8 @@ class Runtime:
         `window_s` seconds for those of other ranks that are equal but for numbers (0: not at all)."""
     def flush_logs(self, patience_s: float) -> bool:
         """Show what was written until now. False if the client's streams took nothing for `patience_s` seconds."""
+    def kill_for_stop(self, mesh: bytes, rank: int, reason: str) -> None:
+        """Kill a process that something could not be stopped in. Who has something else there is told of that."""
     def kill_proc(self, mesh: bytes, rank: int, signal: int) -> None: ...
     def pids(self, mesh: bytes) -> list[int]:
         """Client only: process ids by rank, 0 where not started."""

@@ -81,6 +81,9 @@ class Cause:
             return cls.from_detail(death.detail)
         if death.kind in ("actor", "stopped"):
             return cls("stopped", f"was stopped: {death.reason}")
+        if death.kind == "killed":
+            reason = f"{_process(death, processes)} was killed: {death.reason.partition(' was killed: ')[2]}"
+            return cls("signal", reason, signal=death.signal, fell=tuple(death.fell))
         if death.kind == "signal" and death.signal is not None:
             how = f"was killed by signal {signal_name(death.signal)}"
             reason = f"{_process(death, processes)} {how}"

@@ -178,8 +178,8 @@ impl Program {
         }
         match event {
             Event::Actors { owner, mesh, procs, verdict, .. } if self.tree.knows(Mesh::Procs(procs)) => {
-                let ranks = self.tree.ranks(Mesh::Procs(procs));
-                if self.tree.spawn_actors(self.present(owner), mesh, procs, ranks) {
+                let hosts = self.processes(procs, self.tree.ranks(Mesh::Procs(procs)));
+                if self.tree.spawn_actors(self.present(owner), mesh, procs, hosts) {
                     self.verdicts.insert(mesh, verdict);
                 }
             }
@@ -192,6 +192,10 @@ impl Program {
             Event::Respawn { mesh, ranks } => self.respawn(mesh, ranks),
             Event::Stop(mesh) => self.stop(mesh),
         }
+    }
+
+    fn processes(&self, mesh: MeshId, ranks: Vec<u32>) -> Vec<ProcId> {
+        ranks.into_iter().map(|rank| self.tree.process_at(Place { mesh, rank })).collect()
     }
 
     /// The owner that is in this place now.
@@ -252,13 +256,13 @@ impl Program {
                 self.tree.respawn_process(place);
             }),
             Mesh::Actors(actors) => {
-                let hosts = self.tree.hosts(actors).map(|procs| self.tree.living(Mesh::Procs(procs)));
-                let ranks: Vec<u32> =
-                    ranks.into_iter().filter(|rank| hosts.iter().flatten().any(|r| r == rank)).collect();
+                let Some(procs) = self.tree.hosts(actors) else { return };
+                let living = self.tree.living(Mesh::Procs(procs));
+                let ranks: Vec<u32> = ranks.into_iter().filter(|rank| living.contains(rank)).collect();
                 for &rank in &ranks {
                     self.actor_ended(actors, rank, End::Stopped(String::new()));
                 }
-                self.tree.respawn_actors(actors, ranks);
+                self.tree.respawn_actors(actors, self.processes(procs, ranks));
             }
         }
     }

@@ -302,6 +302,12 @@ impl Agent {
         }
     }
 
+    /// Kill a process that something could not be stopped in.
+    pub fn kill_for_stop(&self, proc: ProcId, reason: String) {
+        self.table.lock().kill_for_stop(proc, reason);
+        self.signal(proc, KILL);
+    }
+
     /// Send a signal to a process.
     pub fn signal(&self, proc: ProcId, signal: i32) {
         let launch = self.table.lock().launch_of(proc);
@@ -387,7 +393,8 @@ fn socket_pair() -> Result<(OwnedFd, OwnedFd)> {
     socket::pair().map_err(|error| Error::system("make a socket pair", error))
 }
 
-const KILL: i32 = 9;
+/// SIGKILL, by its number everywhere.
+pub const KILL: i32 = 9;
 
 /// What the keeper reports.
 struct KeeperEvents {
@@ -440,6 +447,7 @@ impl Sink for WorkerRequests {
             }
             Ok(Control::StopProcs(stop)) => agent.stop(stop),
             Ok(Control::Signal { proc, signal }) => agent.signal(proc, signal),
+            Ok(Control::KillForStop { proc, reason }) => agent.kill_for_stop(proc, reason),
             Ok(Control::Respawn(respawn)) => agent.respawn(respawn),
             Ok(Control::ChangeLogs { mesh, change }) => agent.logs.change(mesh, &change),
             Ok(_) => {}

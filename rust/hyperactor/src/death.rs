@@ -39,6 +39,8 @@ pub enum Cause {
     },
     /// The process returned this code although nobody had stopped it.
     Exit(i32),
+    /// The process was killed because something in it could not be stopped: a sentence of what and why.
+    KilledForStop(String),
     /// The process could not be started.
     Launch(String),
     /// Nothing is known of such a process, or the way to it is gone.
@@ -65,6 +67,7 @@ impl Cause {
             Self::Actor { stopped: true, .. } | Self::Stopped(_) => "stopped",
             Self::Actor { .. } => "actor",
             Self::Exit(_) => "exit",
+            Self::KilledForStop(_) => "killed",
             Self::Launch(_) => "launch",
             Self::Lost(_) => "lost",
             Self::Signal(_) => "signal",
@@ -83,6 +86,7 @@ impl Death {
         match &self.cause {
             Cause::Actor { reason, .. } => reason.clone(),
             Cause::Exit(code) => format!("{} exited with status {code}", self.place()),
+            Cause::KilledForStop(reason) => format!("{} was killed: {reason}", self.place()),
             Cause::Launch(error) => format!("{} could not be started: {error}", self.place()),
             Cause::Lost(reason) => format!("{} cannot be reached: {reason}", self.place()),
             Cause::Signal(signal) => {

@@ -192,6 +192,14 @@ impl Runtime {
         (peer.clone(), is_new)
     }
 
+    /// The process that holds a place, as far as is known here.
+    pub fn process_at(&self, place: Place) -> ProcId {
+        if place == self.proc.place() {
+            return self.proc;
+        }
+        self.peers.read().get(&place).map_or(ProcId::first(place.mesh, place.rank), |peer| peer.proc())
+    }
+
     fn connect(self: &Arc<Self>, peer: ProcId) {
         match self.role.get() {
             Some(Role::Client(agent)) => agent.connect_own(peer),
@@ -372,6 +380,19 @@ impl Runtime {
         match self.role.get() {
             Some(Role::Client(agent)) => agent.logs().change(mesh, &change),
             Some(Role::Worker(control)) => send_control(control, &Control::ChangeLogs { mesh, change }, Vec::new()),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Kill a process of this host that something could not be stopped in. Whoever has something else there is told.
+    pub fn kill_for_stop(&self, proc: ProcId, reason: String) -> Result<()> {
+        self.check()?;
+        match self.role.get() {
+            Some(Role::Client(agent)) => agent.kill_for_stop(proc, reason),
+            Some(Role::Worker(control)) => {
+                send_control(control, &Control::KillForStop { proc, reason }, Vec::new());
+            }
             None => {}
         }
         Ok(())

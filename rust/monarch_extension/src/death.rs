@@ -1,5 +1,6 @@
 //! `Death`: why a process or an actor cannot answer.
 
+use hyperactor::agent::KILL;
 use hyperactor::death::{self, Cause};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -63,6 +64,7 @@ impl Death {
     fn signal(&self) -> Option<i32> {
         match self.0.cause {
             Cause::Signal(signal) => Some(signal),
+            Cause::KilledForStop(_) => Some(KILL),
             _ => None,
         }
     }

@@ -1,7 +1,11 @@
 //! `Ownership` and `News`: which owner in this process is told of what.
 
+use std::sync::Arc;
+
+use hyperactor::death::Cause;
 use hyperactor::id::{ActorId, MeshId, Place, ProcId};
 use hyperactor::ownership::{self, End, Mesh, Owner, Told, Tree};
+use hyperactor::runtime;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -12,7 +16,7 @@ use crate::runtime::Runtime;
 /// What the actors of one process own. Why something failed is Python's to know.
 #[pyclass(frozen, module = "monarch._native")]
 pub struct Ownership {
-    proc: ProcId,
+    runtime: Arc<runtime::Runtime>,
     tree: Mutex<Tree<()>>,
 }
 
@@ -20,7 +24,12 @@ type Named<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 impl Ownership {
     fn owner(&self, actor: [u8; 16]) -> Owner {
-        Owner { proc: self.proc, actor: ActorId(actor) }
+        Owner { proc: self.runtime.proc(), actor: ActorId(actor) }
+    }
+
+    /// Those that hold these places, as far as is known here: whoever is sent to now.
+    fn processes(&self, mesh: [u8; 16], ranks: Vec<u32>) -> Vec<ProcId> {
+        ranks.into_iter().map(|rank| self.runtime.process_at(Place { mesh: MeshId(mesh), rank })).collect()
     }
 
     fn name<'py>(py: Python<'py>, told: &Told) -> Named<'py> {
@@ -33,7 +42,7 @@ impl Ownership {
 impl Ownership {
     #[new]
     fn new(runtime: &Runtime) -> Self {
-        Self { proc: runtime.inner().proc(), tree: Mutex::default() }
+        Self { runtime: runtime.inner(), tree: Mutex::default() }
     }
 
     fn spawn_procs(&self, owner: [u8; 16], mesh: [u8; 16], count: u32) {
@@ -41,16 +50,13 @@ impl Ownership {
     }
 
     fn spawn_actors(&self, owner: [u8; 16], mesh: [u8; 16], procs: [u8; 16], ranks: Vec<u32>) {
-        let (mut tree, procs) = (self.tree.lock(), MeshId(procs));
-        // The places of processes that died may have new ones, of which nobody tells this part of the tree.
-        for &rank in &ranks {
-            tree.respawn_process(Place { mesh: procs, rank });
-        }
-        tree.spawn_actors(self.owner(owner), ActorId(mesh), procs, ranks);
+        let processes = self.processes(procs, ranks);
+        self.tree.lock().spawn_actors(self.owner(owner), ActorId(mesh), MeshId(procs), processes);
     }
 
-    fn respawn_actors(&self, mesh: [u8; 16], ranks: Vec<u32>) -> Option<u32> {
-        self.tree.lock().respawn_actors(ActorId(mesh), ranks)
+    fn respawn_actors(&self, mesh: [u8; 16], procs: [u8; 16], ranks: Vec<u32>) -> Option<u32> {
+        let processes = self.processes(procs, ranks);
+        self.tree.lock().respawn_actors(ActorId(mesh), processes)
     }
 
     fn forget(&self, mesh: [u8; 16]) {
@@ -61,8 +67,13 @@ impl Ownership {
 
     fn process_ended<'py>(&self, py: Python<'py>, death: &Death) -> Vec<Named<'py>> {
         let death = death.inner();
-        let end = if death.cause.kind() == "stopped" { End::Stopped(death.reason()) } else { End::Failed(()) };
-        let fallout = self.tree.lock().process_ended(death.proc, end);
+        let mut tree = self.tree.lock();
+        let fallout = match death.cause {
+            Cause::Stopped(_) => tree.process_ended(death.proc, End::Stopped(death.reason())),
+            Cause::KilledForStop(_) => tree.process_killed_for_stop(death.proc, ()),
+            _ => tree.process_ended(death.proc, End::Failed(())),
+        };
+        drop(tree);
         fallout.map_or_else(Vec::new, |fallout| fallout.told.iter().map(|told| Self::name(py, told)).collect())
     }
 

@@ -139,6 +139,10 @@ impl Runtime {
         Ok(detached(py, || self.0.flush_logs(patience)))
     }
 
+    fn kill_for_stop(&self, mesh: [u8; 16], rank: u32, reason: String) -> PyResult<()> {
+        self.0.kill_for_stop(ProcId::first(MeshId(mesh), rank), reason).map_err(to_python)
+    }
+
     fn kill_proc(&self, mesh: [u8; 16], rank: u32, signal: i32) -> PyResult<()> {
         self.0.signal(ProcId::first(MeshId(mesh), rank), signal).map_err(to_python)
     }

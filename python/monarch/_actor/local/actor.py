@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from monarch import _native
 from monarch._actor import requests, settings
@@ -21,6 +22,7 @@ from monarch._actor.descriptors import (
 from monarch._actor.endpoint import EndpointProperty
 from monarch._actor.errors import pack_exception, text_of
 from monarch._actor.failure import MeshFailure
+from monarch._actor.local.overtime import Interrupted, Overtime, interrupt
 from monarch._actor.local.owner import Owner
 from monarch._actor.pickling import dumps, loads_arguments
 from monarch._actor.shape import Point
@@ -40,10 +42,6 @@ if TYPE_CHECKING:
     from monarch._actor.undeliverable import UndeliverableMessageEnvelope
 
 NOTHING, _ = dumps(None)
-
-
-class Interrupted(BaseException):
-    """Raised in the code of an actor that goes on for too long after it was told to end."""
 
 
 class Handler:
@@ -95,12 +93,12 @@ class LocalActor(Owner):
         self.mailbox = process.runtime.mailbox(actor)
         self.object: Any = None
         self.over = False  # no further message is served
-        self.busy = False  # in plain code of an endpoint or constructor, which only `interrupt` reaches
+        self.overtime = Overtime(self)
         self.cause: Cause | None = None  # why it failed
         self.stop_reason: str | None = None
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._run, name=f"{name}[{self.rank.rank}]", daemon=True)
-        self._request: _native.Message | None = request
+        self._requests = [request]  # what it was made for, until it is
         self._handlers: dict[bytes, Handler] = {}
         self._watches: dict[bytes, _native.Message] = {}  # whoever sent them is answered by the end of this actor
         self._ports: WeakSet[ResponsePort[Any]] | None = None  # what its calls may still be answered by
@@ -108,7 +106,6 @@ class LocalActor(Owner):
         self._successors: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._loop: Any = None
-        self._interrupter: threading.Timer | None = None
 
     # --- making -------------------------------------------------------------------------------------------------------
 
@@ -117,8 +114,7 @@ class LocalActor(Owner):
 
     def refuse(self, error: BaseException) -> None:
         """Be dead from the start: the process is not fit for actors."""
-        if self._request is not None:
-            self._request.reply(_native.STATUS_ERROR, *pack_exception(error))
+        self._answer_makers(_native.STATUS_ERROR, *pack_exception(error))
         cause = Cause.raised("init", "was not made: the `bootstrap` of its process", error)
         self.mailbox.close("actor", cause.reason, cause.detail())
 
@@ -132,13 +128,12 @@ class LocalActor(Owner):
 
     def _live(self) -> Exception | None:
         """From the constructor to the clean-up, whose error this returns."""
-        request = self._request
-        assert request is not None, "an actor starts once"
+        request = self._requests[0]
         _context.set(Context(self.instance, self.rank.rank, self.rank.extent, may_block=True))
         try:
             (actor_class, *args), kwargs = loads_arguments(request.payload, request.buffers)
         except BaseException as error:
-            self._fail_to_start(request, "was not made: unpickling its class and arguments", error)
+            self._fail_to_start("was not made: unpickling its class and arguments", error)
             return None
         self.actor_class = actor_class
         self.instance.hears_of_undelivered = hasattr(actor_class, "_handle_undeliverable_message")
@@ -152,30 +147,32 @@ class LocalActor(Owner):
 
             loop = SyncLoop(self)
         self._loop = loop
-        return loop.run(lambda: self._construct(request, actor_class, args, kwargs))  # type: ignore[no-any-return]
+        return loop.run(lambda: self._construct(actor_class, args, kwargs))  # type: ignore[no-any-return]
 
-    def _construct(self, request: _native.Message, actor_class: type, args: list[Any], kwargs: dict[str, Any]) -> bool:
-        self.busy = True
+    def _construct(self, actor_class: type, args: list[Any], kwargs: dict[str, Any]) -> bool:
         try:
             self.object = actor_class(*args, **kwargs)
         except BaseException as error:
-            self._fail_to_start(request, "failed: its constructor", error)
+            self._fail_to_start("failed: its constructor", error)
             return False
-        finally:
-            self.busy = False
-        self._request = None
-        request.reply(_native.STATUS_VALUE, NOTHING)
+        self._answer_makers(_native.STATUS_VALUE, NOTHING)
         return True
 
-    def _fail_to_start(self, request: _native.Message, what: str, error: BaseException) -> None:
-        self._request = None
+    def _fail_to_start(self, what: str, error: BaseException) -> None:
         self.fail(Cause.raised("init", what, error))
-        request.reply(_native.STATUS_ERROR, *pack_exception(error))
+        self._answer_makers(_native.STATUS_ERROR, *pack_exception(error))
+
+    def _answer_makers(self, status: int, payload: bytes, buffers: Any = None) -> None:
+        """Tell who wanted this actor made how that went."""
+        with self._lock:
+            requests_, self._requests = self._requests, []
+        for request in requests_:
+            request.reply(status, payload, buffers)
 
     def broke(self, error: BaseException) -> None:
         """What runs this actor raised, outside of what it serves."""
-        if self._request is not None:
-            self._fail_to_start(self._request, "was not made: its loop", error)
+        if self._requests:
+            self._fail_to_start("was not made: its loop", error)
         elif not isinstance(error, Interrupted):  # that one comes after this was told to end
             self.fail(Cause.raised("exception", "failed: its loop", error))
 
@@ -392,17 +389,20 @@ class LocalActor(Owner):
         if first:
             self.mailbox.close("stopped", reason)
             self.told_of_failure()
-            if self.busy:
-                self._interrupter = threading.Timer(settings.seconds("stop_grace_period"), self.interrupt)
-                self._interrupter.daemon = True
-                self._interrupter.start()
+            self.overtime.begins()
 
-    def goes_on_as(self, life: int) -> bool:
-        """Be the actor of this life too, unless this is over."""
+    def goes_on_as(self, life: int, request: _native.Message, also_if_made: bool) -> bool:
+        """Be the actor that `request` wants made, in this life: while this is being made, or later if that will do."""
         with self._lock:
-            if not self.over:
-                self.life = life
-            return not self.over
+            being_made = bool(self._requests)
+            if self.over or not (being_made or also_if_made):
+                return False
+            self.life = life
+            if being_made:
+                self._requests.append(request)
+        if not being_made:
+            request.reply(_native.STATUS_VALUE, NOTHING)
+        return True
 
     def be_succeeded(self, make: Callable[[], None]) -> None:
         """End, and then call `make` for the actor that takes this one's place; at once where this one has ended.
@@ -420,12 +420,15 @@ class LocalActor(Owner):
 
     def interrupt(self) -> None:
         """Raise `Interrupted` in the actor's thread, at its next bytecode."""
-        thread = self.thread.ident
-        if thread is None or self.ended.is_set():
-            return
-        import ctypes
+        if not self.ended.is_set():
+            interrupt(self.thread)
 
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Interrupted))
+    def abandon(self) -> None:
+        """Be over although the actor's thread goes on with something: nobody waits for it any more."""
+        self.stop_children(f"its owner {self.name} was abandoned")
+        for message in self._loop.unanswered() if self._loop is not None else ():
+            message.reply(_native.STATUS_DEAD, b"")
+        self.end(None)
 
     @property
     def why(self) -> Exception | None:
@@ -438,15 +441,16 @@ class LocalActor(Owner):
 
     def wait_for_children(self) -> None:
         """Stop what this actor owns and wait for it, in bounded time."""
+        deadline = time.monotonic() + settings.seconds("stop_actor_timeout")
         for stop in self.stop_children(f"its owner {self.name} ended"):
-            stop.exception(settings.seconds("stop_actor_timeout"))
+            stop.exception(max(0.0, deadline - time.monotonic()))
 
     def end(self, cleanup_error: Exception | None) -> None:
         """The last thing of an actor's life."""
-        if self._interrupter is not None:
-            self._interrupter.cancel()
-        self.process.ownership.owner_ended(self.actor)
         with self._lock:
+            if self.ended.is_set():
+                return  # it was abandoned
+            self.process.ownership.owner_ended(self.actor)
             self.process.actors.pop(self.actor, None)
             self.ended.set()
             requests_, self._stop_requests = self._stop_requests, []

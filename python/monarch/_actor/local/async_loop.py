@@ -14,6 +14,7 @@ from monarch._actor import settings
 from monarch._actor.context import Context, _context
 from monarch._actor.local.inbox import Inbox
 from monarch._actor.local.lane import Lane
+from monarch._actor.local.overtime import Interrupted, cleanup_took_too_long
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from monarch._actor.local.actor import Handler, LocalActor
     from monarch._actor.local.inbox import CallId
     from monarch._actor.undeliverable import UndeliverableMessageEnvelope
+
+# How much later than one that waits a `__cleanup__` is ended that blocks the loop, which could cancel it.
+BLOCKED_CLEANUP_S = 0.5
 
 # After so many messages without a pause, let other tasks of the loop run.
 MESSAGES_IN_A_ROW = 64
@@ -42,13 +46,20 @@ class AsyncLoop:
         self._something_came: asyncio.Future[None] | None = None
         self._dispatcher: asyncio.Task[None] | None = None
         self._serving: _native.Message | None = None  # by the dispatcher itself
-        self._concurrent: dict[object, asyncio.Task[None]] = {}  # by call, or by itself where nobody waits
+        # By call, or by the task where nobody waits.
+        self._concurrent: dict[object, tuple[asyncio.Task[None], _native.Message]] = {}
         self._lanes: dict[str, Lane] = {}  # by endpoint
         self._supervisor: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
         """From any thread: look at `over` and `failures` again."""
         self._notifier.push(0)
+
+    def unanswered(self) -> list[_native.Message]:
+        """What it has taken in and not answered."""
+        serving = [self._serving] if self._serving is not None else []
+        in_lanes = [message for lane in self._lanes.values() for message, _ in lane.waiting]
+        return [*serving, *(message for _, message in self._concurrent.values()), *in_lanes, *self._inbox.waiting]
 
     def keeps_own_messages_waiting(self, blocking: bool) -> bool:
         if get_ident() != self._thread:
@@ -86,15 +97,25 @@ class AsyncLoop:
             except BaseException as error:  # also a cancellation, which an endpoint asked for and then returned
                 actor.broke(error)
                 _forget_cancellation()
+        actor.overtime.begins()
         self._lanes.clear()
-        tasks = [*self._concurrent.values(), *([self._supervisor] if self._supervisor else [])]
+        tasks = [*(task for task, _ in self._concurrent.values()), *([self._supervisor] if self._supervisor else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for stop in actor.stop_children(f"its owner {actor.name} ended"):
-            with suppress(Exception):  # of a `__cleanup__` there, or that it takes too long
-                await asyncio.wait_for(stop.as_asyncio(), settings.seconds("stop_actor_timeout"))
-        return await self._clean_up()
+        actor.overtime.ends()
+        stops = [stop.as_asyncio() for stop in actor.stop_children(f"its owner {actor.name} ended")]
+        if stops:
+            done, _ = await asyncio.wait(stops, timeout=settings.seconds("stop_actor_timeout"))
+            for stop in done:
+                stop.exception()  # of a `__cleanup__` there, which has been printed
+        if actor.ended.is_set():
+            return None
+        actor.overtime.begins("cleanup_timeout", BLOCKED_CLEANUP_S)
+        try:
+            return await self._clean_up()
+        finally:
+            actor.overtime.ends()
 
     # --- the dispatcher -----------------------------------------------------------------------------------------------
 
@@ -138,7 +159,7 @@ class AsyncLoop:
         if self._serving is not None and self._serving.call_id == call and self._dispatcher is not None:
             self._dispatcher.cancel()
         elif call in self._concurrent:
-            self._concurrent[call].cancel()
+            self._concurrent[call][0].cancel()
         else:
             for lane in self._lanes.values():
                 lane.withdraw(call)
@@ -170,7 +191,7 @@ class AsyncLoop:
     def _start(self, message: _native.Message, handler: Handler) -> None:
         task = asyncio.create_task(self._run(message, handler))
         call: object = message.call_id or task
-        self._concurrent[call] = task
+        self._concurrent[call] = task, message
         task.add_done_callback(lambda _: self._ended(call, handler))
 
     def _ended(self, call: object, handler: Handler) -> None:
@@ -231,6 +252,10 @@ class AsyncLoop:
         self._enter_hook()
         try:
             await asyncio.wait_for(_call_hook(clean_up, actor.why), settings.seconds("cleanup_timeout"))
+        except Interrupted:
+            return cleanup_took_too_long()
+        except asyncio.TimeoutError as error:
+            return error if error.args else cleanup_took_too_long()
         except Exception as error:
             return error
         except BaseException as error:

@@ -17,10 +17,12 @@ from monarch._actor.errors import pack_exception
 from monarch._actor.future import Future
 from monarch._actor.identity import ProcId
 from monarch._actor.local import launch
+from monarch._actor.local.overtime import GIVE_UP_AFTER_S
 from monarch._actor.mesh_root import Subject
 from monarch._actor.pickling import dumps, dumps_arguments
 from monarch._actor.ports import passing
 from monarch._actor.shape import Extent
+from monarch._actor.timers import timers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +41,12 @@ if TYPE_CHECKING:
     from monarch._actor.recovery.policy import RestartPolicy
 
 DONE, _ = dumps(None)
+
+
+def actor_stop_s() -> float:
+    """How long the stop of an actor may take. Its own process ends it long before, unless that is frozen itself."""
+    allowed = ("stop_grace_period", "stop_actor_timeout", "cleanup_timeout")
+    return sum(map(settings.seconds, allowed)) + 4 * GIVE_UP_AFTER_S
 
 
 class Process:
@@ -161,7 +169,7 @@ class Process:
         if owner is None or root.request is None:
             raise RuntimeError(f"cannot respawn {root.name!r}: its owner has ended")
         base_ranks = [root.region.base_rank(position) for position in positions]
-        life = self.ownership.respawn_actors(root.actor, base_ranks)
+        life = self.ownership.respawn_actors(root.actor, root.procs._root.mesh, base_ranks)
         if life is None:
             raise RuntimeError(f"cannot respawn {root.name!r}: it was stopped")
         targets = _native.Targets(self.runtime, root.procs._root.mesh, base_ranks, _native.PROCESS_ACTOR)
@@ -203,7 +211,26 @@ class Process:
             root.stopping = Future._of(replies, len(root.region), _stopped, subject, quiet=True)
             if owner is not None:
                 self._disown(owner, root)
+            timers().after(actor_stop_s(), lambda: self._end_frozen(root.procs, replies, root.name))
         return root.stopping
+
+    def _end_frozen(self, procs: ProcMesh, replies: _native.Replies, name: str) -> None:
+        """Kill the processes that have not even answered a stop: they are stopped, or something in them blocks all."""
+        mesh, ranks = procs._root.mesh, procs._region.ranks()
+        for position in () if replies.ready(replies.expected) or self.ending else replies.pending():
+            if (mesh, ranks[position]) != (self.runtime.mesh, self.runtime.rank):
+                self.runtime.kill_for_stop(mesh, ranks[position], f"it did not answer the stop of its actor {name}")
+
+    def give_up(self, actor: LocalActor) -> None:
+        """An actor does not end: end this process, or, where it is the program's own, go on without the actor."""
+        reason = f"its actor {actor.name} did not end when it was stopped"
+        if self.root is None:
+            self.runtime.kill_for_stop(self.runtime.mesh, self.runtime.rank, reason)
+            return
+        if not self.ending:
+            where = "it lives in the program's own process, so its thread is abandoned"
+            print(f"monarch: {reason}; {where}", file=sys.stderr)
+        actor.abandon()
 
     def stop_proc_mesh(self, root: ProcMeshRoot, reason: str) -> Future[None]:
         """Tell all processes of a mesh to end; the same future for every caller."""
@@ -289,9 +316,7 @@ class Process:
                 before = self.actors.get(actor)
                 if before is None:
                     self._make(message, positions[message.rank], actor, name, procs, creator, owner, life)
-            if before is not None and only_ended and before.goes_on_as(life):
-                message.reply(_native.STATUS_VALUE, DONE)
-            elif before is not None:
+            if before is not None and not before.goes_on_as(life, message, also_if_made=only_ended):
                 before.be_succeeded(make_in_its_place)
 
         make_in_its_place()

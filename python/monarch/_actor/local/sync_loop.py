@@ -7,6 +7,7 @@ from threading import get_ident
 from monarch import _native
 from monarch._actor.context import Context, _context
 from monarch._actor.local.inbox import Inbox
+from monarch._actor.local.overtime import Interrupted, cleanup_took_too_long
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,12 +31,18 @@ class SyncLoop:
         self._actor = actor
         self._inbox = Inbox()
         self._thread = get_ident()
+        self._serving: _native.Message | None = None
 
     def wake(self) -> None:
         """From another thread: look at `over` and `failures` again."""
         runtime = self._actor.process.runtime
         me = _native.Targets(runtime, runtime.mesh, [runtime.rank], self._actor.actor)
         me.cast(self._actor.actor, WAKE, b"")
+
+    def unanswered(self) -> list[_native.Message]:
+        """What it has taken in and not answered."""
+        serving = [self._serving] if self._serving is not None else []
+        return [*serving, *self._inbox.waiting]
 
     def keeps_own_messages_waiting(self, blocking: bool) -> bool:
         return get_ident() == self._thread
@@ -48,8 +55,15 @@ class SyncLoop:
                 self._serve()
             except BaseException as error:
                 actor.broke(error)
+        actor.overtime.ends()
         actor.wait_for_children()
-        return self._clean_up()
+        if actor.ended.is_set():
+            return None
+        actor.overtime.begins("cleanup_timeout")
+        try:
+            return self._clean_up()
+        finally:
+            actor.overtime.ends()
 
     def _serve(self) -> None:
         actor, inbox = self._actor, self._inbox
@@ -79,15 +93,14 @@ class SyncLoop:
         arguments = actor.arguments(message, handler)
         if arguments is None:
             return
-        actor.busy = True
+        self._serving = message
         try:
             value = handler.method(*arguments[0], **arguments[1])
         except BaseException as error:
-            actor.busy = False
             actor.raised(message, handler, error)
         else:
-            actor.busy = False
             actor.answer(message, handler, value)
+        self._serving = None
 
     def _supervise(self) -> None:
         actor = self._actor
@@ -117,6 +130,8 @@ class SyncLoop:
             clean_up(actor.why)
         except Exception as error:
             return error
+        except Interrupted:
+            return cleanup_took_too_long()
         except BaseException as error:
             return RuntimeError(f"__cleanup__ raised {type(error).__name__}: {error}")
         return None

@@ -41,6 +41,8 @@ pub(super) struct Record<C> {
     acquainted: HashSet<ProcId>,
     /// Who waits for a new process to take the place of this one, which was told to end.
     replacement: Vec<PortId>,
+    /// What in it could not be stopped, where it is killed for that.
+    killed_for: Option<String>,
     pub(super) control: Option<C>,
     pub(super) death: Option<Death>,
 }
@@ -88,7 +90,15 @@ impl<C> Default for Table<C> {
 
 impl<C> Default for Record<C> {
     fn default() -> Self {
-        Self { launch: None, pid: 0, acquainted: HashSet::new(), replacement: Vec::new(), control: None, death: None }
+        Self {
+            launch: None,
+            pid: 0,
+            acquainted: HashSet::new(),
+            replacement: Vec::new(),
+            killed_for: None,
+            control: None,
+            death: None,
+        }
     }
 }
 
@@ -182,8 +192,16 @@ impl<C: Clone> Table<C> {
         let next = self.tree.respawn_process(proc.place())?;
         let record = self.find_mut(proc)?;
         record.death = None;
+        record.killed_for = None;
         record.pid = 0;
         Some((next, std::mem::take(&mut record.acquainted)))
+    }
+
+    /// The process at a place is about to be killed because this could not be stopped.
+    pub(super) fn kill_for_stop(&mut self, proc: ProcId, reason: String) {
+        if let Some(record) = self.find_mut(proc).filter(|record| record.death.is_none()) {
+            record.killed_for.get_or_insert(reason);
+        }
     }
 
     /// Note that somebody heard of the death of a process, and so has to hear of its successor.
@@ -272,6 +290,8 @@ impl<C: Clone> Table<C> {
         if !self.knows(proc.mesh) {
             return None;
         }
+        let killed_for = self.find_mut(proc)?.killed_for.clone();
+        let cause = killed_for.map_or(cause, Cause::KilledForStop);
         let fallout = self.tree.process_ended(proc, End::Failed(cause))?;
         let cause = match fallout.end {
             End::Failed(cause) => cause,
@@ -422,6 +442,7 @@ mod tests {
                         let owned = proc == ProcId::first(MeshId([1; 16]), 0) && !stopped.contains(&MeshId([2; 16]));
                         prop_assert_eq!(&end.orphans, &if owned { vec![MeshId([2; 16])] } else { vec![] });
                         prop_assert_eq!(end.death.fell, if owned { vec!["mesh 2"] } else { vec![] });
+                        end.orphans.iter().for_each(|mesh| table.forget_if_gone(*mesh));
                         stopped.extend(end.orphans);
                         let is_stop = matches!(end.death.cause, Cause::Stopped(_));
                         prop_assert!(is_stop || !stopped.contains(&proc.mesh), "a wanted end is no failure");

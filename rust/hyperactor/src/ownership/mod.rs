@@ -13,7 +13,8 @@
 //!   and nobody is told.
 //! - **OWN-3** The failure of an actor is told to the owner of its mesh and to nobody else. The end of a process is told
 //!   to each owner that has something there: for each of its actor meshes with a member there, or, where it has none, for
-//!   the process mesh if that is its own.
+//!   the process mesh if that is its own. A process that was killed because an actor in it could not be stopped is news
+//!   only to the owners of actors that lived there.
 //! - **OWN-4** When an owner ends, what it owned is stopped. So an owner that has ended is told nothing: whoever owns it
 //!   is told of its end, once, with what fell because of it.
 //! - **OWN-5** A stopped mesh stays stopped, and one that ended owns nothing new.

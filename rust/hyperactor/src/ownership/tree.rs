@@ -75,8 +75,16 @@ struct Member<C> {
     /// Which of those that held this place. Of a process, its generation.
     life: u32,
     end: Option<End<C>>,
+    /// Of an actor, the generation of the process that it lives on.
+    host: u32,
     /// It is to end, for another one to take its place.
     makes_room: bool,
+}
+
+impl<C> Member<C> {
+    fn new(life: u32, host: u32) -> Self {
+        Self { life, end: None, host, makes_room: false }
+    }
 }
 
 impl From<Sender> for Owner {
@@ -94,7 +102,8 @@ impl<C> Default for Tree<C> {
 impl<C: Clone> Tree<C> {
     /// `owner` starts a mesh of `count` processes. False, and nothing changes, if the owner is known to have ended.
     pub fn spawn_procs(&mut self, owner: Owner, mesh: MeshId, count: u32) -> bool {
-        self.spawn(owner, Mesh::Procs(mesh), None, 0..count)
+        let members = (0..count).map(|rank| (rank, Member::new(0, 0))).collect();
+        self.spawn(owner, Mesh::Procs(mesh), Entry { owner, hosts: None, stopped: None, members, lives: 0 })
     }
 
     /// `owner` makes an actor on each of these processes of `hosts`. False, and nothing changes, if the owner is known
@@ -104,27 +113,38 @@ impl<C: Clone> Tree<C> {
         owner: Owner,
         mesh: ActorId,
         hosts: MeshId,
-        ranks: impl IntoIterator<Item = u32>,
+        procs: impl IntoIterator<Item = ProcId>,
     ) -> bool {
-        self.spawn(owner, Mesh::Actors(mesh), Some(hosts), ranks)
+        let members = procs.into_iter().map(|proc| (proc.rank, self.member_on(proc, 0))).collect();
+        let stopped = self.stopped(Mesh::Procs(hosts)).map(str::to_owned);
+        self.spawn(owner, Mesh::Actors(mesh), Entry { owner, hosts: Some(hosts), stopped, members, lives: 0 })
     }
 
-    fn spawn(&mut self, owner: Owner, mesh: Mesh, hosts: Option<MeshId>, ranks: impl IntoIterator<Item = u32>) -> bool {
-        if self.has_ended(owner) {
-            return false;
+    fn spawn(&mut self, owner: Owner, mesh: Mesh, entry: Entry<C>) -> bool {
+        let lives = !self.has_ended(owner);
+        if lives {
+            self.meshes.insert(mesh, entry);
         }
-        let member = |rank| {
-            let host = hosts.and_then(|hosts| self.meshes.get(&Mesh::Procs(hosts))?.members.get(&rank));
-            Member { life: 0, end: host.and_then(|host| host.end.clone()), makes_room: false }
-        };
-        let members = ranks.into_iter().map(|rank| (rank, member(rank))).collect();
-        let stopped = hosts.and_then(|hosts| self.meshes.get(&Mesh::Procs(hosts))?.stopped.clone());
-        self.meshes.insert(mesh, Entry { owner, hosts, stopped, members, lives: 0 });
-        true
+        lives
+    }
+
+    fn member_on(&self, proc: ProcId, life: u32) -> Member<C> {
+        let host = self.meshes.get(&Mesh::Procs(proc.mesh)).and_then(|entry| entry.members.get(&proc.rank));
+        let end = host.filter(|host| host.life >= proc.generation).and_then(|host| host.end.clone());
+        Member { end, ..Member::new(life, proc.generation) }
     }
 
     /// A process ended. None if that was known, or another one has its place by now.
     pub fn process_ended(&mut self, proc: ProcId, end: End<C>) -> Option<Fallout<C>> {
+        self.process_is_over(proc, end, false)
+    }
+
+    /// A process was killed because an actor in it could not be stopped: news only to those that had others there.
+    pub fn process_killed_for_stop(&mut self, proc: ProcId, cause: C) -> Option<Fallout<C>> {
+        self.process_is_over(proc, End::Failed(cause), true)
+    }
+
+    fn process_is_over(&mut self, proc: ProcId, end: End<C>, for_stop: bool) -> Option<Fallout<C>> {
         let mesh = Mesh::Procs(proc.mesh);
         let end = match self.meshes.get_mut(&mesh) {
             Some(entry) => entry.end(proc.rank, proc.generation, end)?,
@@ -134,12 +154,17 @@ impl<C: Clone> Tree<C> {
         let mut told = Vec::new();
         for (id, actors) in self.meshes.iter_mut().filter(|(_, entry)| entry.hosts == Some(proc.mesh)) {
             let Some(actor) = actors.members.get_mut(&proc.rank) else { continue };
+            if actor.host > proc.generation {
+                continue;
+            }
+            let lived = actor.end.is_none();
             actor.end.get_or_insert_with(|| end.clone());
-            if actors.stopped.is_none() {
+            if actors.stopped.is_none() && (lived || !for_stop) {
                 told.push(Told { owner: actors.owner, mesh: *id });
             }
         }
         if let Some(entry) = self.meshes.get(&mesh)
+            && !for_stop
             && !told.iter().any(|told| told.owner == entry.owner)
         {
             told.push(Told { owner: entry.owner, mesh });
@@ -220,21 +245,23 @@ impl<C: Clone> Tree<C> {
     pub fn respawn_process(&mut self, place: Place) -> Option<ProcId> {
         let entry = self.meshes.get_mut(&Mesh::Procs(place.mesh)).filter(|entry| entry.stopped.is_none())?;
         let member = entry.members.get_mut(&place.rank).filter(|member| member.end.is_some())?;
-        *member = Member { life: member.life + 1, end: None, makes_room: false };
+        *member = Member::new(member.life + 1, 0);
         Some(ProcId { mesh: place.mesh, rank: place.rank, generation: member.life })
     }
 
-    /// New actors take these places of a mesh, whatever became of those before them; which life that is. None where the
-    /// mesh is not known or was stopped.
-    pub fn respawn_actors(&mut self, mesh: ActorId, ranks: impl IntoIterator<Item = u32>) -> Option<u32> {
+    /// New actors on these processes take their places in a mesh, whatever became of those before them; which life that
+    /// is. None where the mesh is not known or was stopped.
+    pub fn respawn_actors(&mut self, mesh: ActorId, procs: impl IntoIterator<Item = ProcId>) -> Option<u32> {
         let entry = self.meshes.get_mut(&Mesh::Actors(mesh)).filter(|entry| entry.stopped.is_none())?;
         entry.lives += 1;
-        for rank in ranks {
-            if let Some(member) = entry.members.get_mut(&rank) {
-                *member = Member { life: entry.lives, end: None, makes_room: false };
+        let life = entry.lives;
+        for proc in procs {
+            let member = self.member_on(proc, life);
+            if let Some(place) = self.meshes.get_mut(&Mesh::Actors(mesh))?.members.get_mut(&proc.rank) {
+                *place = member;
             }
         }
-        Some(entry.lives)
+        Some(life)
     }
 
     /// Who spawned a mesh.
@@ -312,7 +339,7 @@ impl<C: Clone> Entry<C> {
             (None, _) if member.makes_room => End::Stopped(REPLACED.into()),
             (None, end) => end,
         };
-        *member = Member { life, end: Some(end.clone()), makes_room: false };
+        *member = Member { end: Some(end.clone()), ..Member::new(life, member.host) };
         Some(end)
     }
 }

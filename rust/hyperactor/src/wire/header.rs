@@ -112,6 +112,13 @@ pub enum Control {
     },
     /// Process to agent: put new processes in the places of dead ones.
     Respawn(RespawnProcs),
+    /// Process to agent: kill a process that something could not be stopped in.
+    KillForStop {
+        /// Which process.
+        proc: ProcId,
+        /// What that was, for whoever has something else there.
+        reason: String,
+    },
     /// Agent to process: what it asked for is done.
     Answered {
         /// Where it waits for that.

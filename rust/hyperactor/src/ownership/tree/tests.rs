@@ -22,6 +22,11 @@ fn owner(number: u8, hosts: u8, rank: u32) -> Owner {
 
 const WIDTH: u32 = 3;
 
+/// The first processes of a mesh.
+fn processes(number: u8) -> impl Iterator<Item = ProcId> {
+    (0..WIDTH).map(move |rank| ProcId::first(mesh(number), rank))
+}
+
 /// The client owns processes 1 and 3, with actors 1 and 3 on them; one of actors 1 owns processes 2 with actors 2, and
 /// actors 4 on processes 3, which are not its own; one of actors 2 owns processes 4 with actors 5.
 fn family() -> Forest {
@@ -29,13 +34,13 @@ fn family() -> Forest {
     let nested = owner(1, 1, 0);
     assert!(tree.spawn_procs(client(), mesh(1), WIDTH));
     assert!(tree.spawn_procs(client(), mesh(3), WIDTH));
-    assert!(tree.spawn_actors(client(), actors(1), mesh(1), 0..WIDTH));
-    assert!(tree.spawn_actors(client(), actors(3), mesh(3), 0..WIDTH));
+    assert!(tree.spawn_actors(client(), actors(1), mesh(1), processes(1)));
+    assert!(tree.spawn_actors(client(), actors(3), mesh(3), processes(3)));
     assert!(tree.spawn_procs(nested, mesh(2), WIDTH));
-    assert!(tree.spawn_actors(nested, actors(2), mesh(2), 0..WIDTH));
-    assert!(tree.spawn_actors(nested, actors(4), mesh(3), 0..WIDTH));
+    assert!(tree.spawn_actors(nested, actors(2), mesh(2), processes(2)));
+    assert!(tree.spawn_actors(nested, actors(4), mesh(3), processes(3)));
     assert!(tree.spawn_procs(owner(2, 2, 1), mesh(4), WIDTH));
-    assert!(tree.spawn_actors(owner(2, 2, 1), actors(5), mesh(4), 0..WIDTH));
+    assert!(tree.spawn_actors(owner(2, 2, 1), actors(5), mesh(4), processes(4)));
     tree
 }
 
@@ -101,7 +106,7 @@ fn expected(before: &Forest, proc: ProcId) -> BTreeSet<Told> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn own_1_to_5_hold_in_every_order_of_ends_stops_and_new_lives(steps in prop::collection::vec(step(), 0..50)) {
@@ -157,7 +162,8 @@ proptest! {
                 }
                 Step::RespawnActors { mesh: number, rank } => {
                     let id = Mesh::Actors(actors(number));
-                    let life = tree.respawn_actors(actors(number), [rank]);
+                    let hosts = before.hosts(actors(number)).unwrap();
+                    let life = tree.respawn_actors(actors(number), [before.process_at(Place { mesh: hosts, rank })]);
                     prop_assert_eq!(life.is_some(), before.stopped(id).is_none(), "OWN-5");
                     if let Some(life) = life {
                         prop_assert!(life > before.life_of(id, rank), "OWN-1: a new life is another one");
@@ -254,9 +260,28 @@ fn own_5_one_that_ended_owns_nothing_new() {
 #[test]
 fn a_part_of_the_tree_follows_the_same_rules() {
     let mut part = Forest::default();
-    assert!(part.spawn_actors(owner(1, 1, 0), actors(4), mesh(3), 0..WIDTH));
+    assert!(part.spawn_actors(owner(1, 1, 0), actors(4), mesh(3), processes(3)));
     let told = part.process_ended(ProcId::first(mesh(3), 1), End::Failed(9)).unwrap().told;
     assert_eq!(told, [Told { owner: owner(1, 1, 0), mesh: Mesh::Actors(actors(4)) }]);
     assert_eq!(part.owner_ended(owner(1, 1, 0)), [Mesh::Actors(actors(4))]);
     assert_eq!(part.process_ended(ProcId::first(mesh(3), 2), End::Failed(9)).unwrap().told, []);
+}
+
+#[test]
+fn own_3_a_process_killed_for_a_stop_is_news_only_to_those_that_had_others_there() {
+    let mut tree = family();
+    tree.forget(Mesh::Actors(actors(3)));
+    let fallout = tree.process_killed_for_stop(ProcId::first(mesh(3), 2), 9).unwrap();
+    assert_eq!(fallout.told, [Told { owner: owner(1, 1, 0), mesh: Mesh::Actors(actors(4)) }]);
+    tree.stop(Mesh::Actors(actors(4)), "enough");
+    assert_eq!(tree.process_killed_for_stop(ProcId::first(mesh(3), 1), 9).unwrap().told, []);
+}
+
+#[test]
+fn own_1_the_end_of_a_process_is_no_news_to_actors_of_its_successor() {
+    let mut part = Forest::default();
+    let dead = ProcId::first(mesh(3), 1);
+    assert!(part.spawn_actors(client(), actors(3), mesh(3), [dead.next()]));
+    assert_eq!(part.process_ended(dead, End::Failed(9)).unwrap().told, []);
+    assert_eq!(part.process_ended(dead.next(), End::Failed(9)).unwrap().told.len(), 1);
 }
