@@ -52,6 +52,11 @@ test-portable: ## as test, with the portable platform layer and without PyTorch,
 test-rust: ## run the Rust tests
 	cargo test --locked --workspace --exclude monarch_extension $(CARGO_PORTABLE)
 
+# Shuttle replaces the locks where threads meet; it samples interleavings, for whole runtimes are too large to try all.
+.PHONY: test-interleavings
+test-interleavings: ## run the tests that try many interleavings of threads
+	RUSTFLAGS="--cfg shuttle" cargo test --locked --package hyperactor --lib --target-dir target/shuttle interleavings
+
 .PHONY: lint
 lint: $(VENV)/.package $(VENV)/.test $(VENV)/.lint deny ## check format, lints, types, the stub and the dependencies
 	cargo fmt --all --check

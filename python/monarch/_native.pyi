@@ -280,7 +280,10 @@ class Runtime:
         name no call.
         """
     def shutdown(self, grace_s: float) -> None:
-        """End all processes of this host's agent and the keeper; waits for that. Idempotent. Worker: closes links."""
+        """End all processes of this host's agent and the keeper; waits for that. Idempotent. Worker: closes links.
+
+        On the main thread it answers signals: after one whose handler raises it kills what lives, and then raises that.
+        """
     @property
     def closed(self) -> bool: ...
 

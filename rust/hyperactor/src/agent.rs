@@ -22,6 +22,7 @@ use crate::keeper::protocol::{Event, Launch, Request};
 use crate::keeper::{self, KeeperCommand, KeeperProcess};
 use crate::link::{Link, Reader, Sink};
 use crate::logs::Logs;
+use crate::park::Interrupt;
 use crate::runtime::{Runtime, send_control, send_control_with};
 use crate::sys::{limits, socket};
 use crate::wire::header::{Control, RespawnProcs, SpawnProcs, StopProcs};
@@ -52,6 +53,9 @@ const LINK_RETRY: Duration = Duration::from_millis(100);
 
 /// How long the processes of a dead owner may take to end.
 const ORPHAN_GRACE: Duration = Duration::from_secs(1);
+
+/// How often a wait for the ends of processes looks for signals.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long the keeper may take to end what is left and itself.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(3);
@@ -363,14 +367,29 @@ impl Agent {
         self.kill_later(mesh, ORPHAN_GRACE);
     }
 
-    /// End all processes and the keeper; returns when all are gone.
-    pub fn shutdown(&self, grace: Duration) {
+    /// Until no process runs, the deadline has passed, or the interrupt check fails with what this returns.
+    fn wait_for_ends<E>(&self, deadline: Instant, mut interrupt: Interrupt<'_, E>) -> Option<E> {
+        let mut table = self.table.lock();
+        while table.any_running() && Instant::now() < deadline {
+            self.ended.wait_until(&mut table, deadline.min(Instant::now() + SIGNAL_INTERVAL));
+            drop(table);
+            if let Some(Err(error)) = interrupt.as_mut().map(|check| check()) {
+                return Some(error);
+            }
+            table = self.table.lock();
+        }
+        None
+    }
+
+    /// End all processes and the keeper; returns when all are gone. Whoever is interrupted meanwhile does not want to
+    /// wait: then what still lives is killed.
+    pub fn shutdown<E>(&self, grace: Duration, interrupt: Interrupt<'_, E>) -> Option<E> {
         let deadline = Instant::now() + grace;
         let mut table = self.table.lock();
         let running = table.end_all("its client ended");
         running.iter().for_each(|control| send_control(control, &Control::Stop, Vec::new()));
-        while table.any_running() && !self.ended.wait_until(&mut table, deadline).timed_out() {}
         drop(table);
+        let interrupted = self.wait_for_ends(deadline, interrupt);
         self.tell_keeper(&Request::Shutdown { grace_ms: 0 }, Vec::new());
         let mut keeper = self.process.lock();
         if !keeper.wait(KEEPER_PATIENCE) {
@@ -378,6 +397,7 @@ impl Agent {
         }
         drop(keeper);
         self.logs.flush(LOG_PATIENCE);
+        interrupted
     }
 }
 

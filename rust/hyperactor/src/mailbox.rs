@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 
 use crate::death::Death;
 use crate::link::Link;
 use crate::message::Message;
 use crate::notifier::Notifier;
 use crate::park::{Interrupt, Parker, Waited, wait_until};
+use crate::sync::Mutex;
 use crate::wire::header::Kind;
 
 /// The queue of one actor.
@@ -81,7 +81,7 @@ impl Mailbox {
         if let Some(message) = self.try_recv() {
             return Ok((Waited::Ready, Some(message)));
         }
-        let parker = Parker::current()?;
+        let parker = Parker::current();
         let link = {
             let mut state = self.state.lock();
             state.waiting = Some(parker.clone());

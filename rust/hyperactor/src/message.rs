@@ -1,6 +1,5 @@
 //! Messages as their receiver sees them, and the duty to answer.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
@@ -9,6 +8,7 @@ use crate::death::{Cause, Death};
 use crate::id::{ActorId, PortId, ProcId};
 use crate::mailbox::Mailbox;
 use crate::runtime::Runtime;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sys::fork::is_forked_child;
 use crate::wire::header::{Destination, Kind, MessageHeader, Sender};
 use crate::wire::{Frame, FrameError, Priority};

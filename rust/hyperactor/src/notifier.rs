@@ -57,7 +57,7 @@ impl Notifier {
 
     /// Wait for tokens until `deadline`, then take them.
     pub fn wait<E>(&self, deadline: Option<Instant>, interrupt: Interrupt<'_, E>) -> io::Result<(Waited<E>, Vec<u64>)> {
-        let parker = Parker::current()?;
+        let parker = Parker::current();
         self.state.lock().waiting = Some(parker.clone());
         let ready = || !self.state.lock().tokens.is_empty();
         let outcome = wait_until(&parker, ready, None, deadline, interrupt);

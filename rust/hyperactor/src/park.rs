@@ -6,10 +6,11 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::link::Link;
+use crate::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::thread::{self, Thread};
 use crate::sys::{poll, wake::WakeFd};
 
 /// Nobody waits and nobody woke.
@@ -28,10 +29,22 @@ const FIRST_SLICE: Duration = Duration::from_millis(100);
 /// See [`FIRST_SLICE`].
 const LONGEST_SLICE: Duration = Duration::from_secs(3);
 
+/// How long a thread without a descriptor waits at once: signals do not wake it.
+const BLIND_SLICE: Duration = Duration::from_millis(100);
+
 /// What one thread waits on.
 pub struct Parker {
     state: AtomicU8,
-    fd: WakeFd,
+    wake: Wake,
+}
+
+/// How a thread that waits is woken.
+#[cfg_attr(all(test, shuttle), allow(dead_code))]
+enum Wake {
+    /// By a descriptor, beside which it can wait for a link.
+    Descriptor(WakeFd),
+    /// Without one, as there was none left: then the I/O thread reads for it.
+    Thread(Thread),
 }
 
 /// How a wait ended.
@@ -56,28 +69,43 @@ enum Unparked {
     Woken,
 }
 
+#[cfg(not(all(test, shuttle)))]
 thread_local! {
-    static CURRENT: io::Result<Arc<Parker>> = Parker::new().map(Arc::new);
+    static CURRENT: Arc<Parker> = Arc::new(Parker::new());
 }
 
 impl Parker {
-    fn new() -> io::Result<Self> {
-        Ok(Self { state: AtomicU8::new(EMPTY), fd: WakeFd::new()? })
+    #[cfg(not(all(test, shuttle)))]
+    fn new() -> Self {
+        let wake = WakeFd::new().map_or_else(|_| Wake::Thread(thread::current()), Wake::Descriptor);
+        Self { state: AtomicU8::new(EMPTY), wake }
     }
 
     /// That of the calling thread.
-    pub fn current() -> io::Result<Arc<Self>> {
-        CURRENT.with(|parker| match parker {
-            Ok(parker) => Ok(parker.clone()),
-            Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
-        })
+    #[cfg(not(all(test, shuttle)))]
+    pub fn current() -> Arc<Self> {
+        CURRENT.with(Arc::clone)
+    }
+
+    /// One for the calling thread: those of shuttle share one thread of the system.
+    #[cfg(all(test, shuttle))]
+    pub fn current() -> Arc<Self> {
+        Arc::new(Self { state: AtomicU8::new(EMPTY), wake: Wake::Thread(thread::current()) })
     }
 
     /// End the wait that its thread is in, or the next one. Free where the thread does not wait.
     pub fn unpark(&self) {
         if self.state.swap(NOTIFIED, Ordering::AcqRel) == PARKED {
-            self.fd.wake();
+            match &self.wake {
+                Wake::Descriptor(fd) => fd.wake(),
+                Wake::Thread(thread) => thread.unpark(),
+            }
         }
+    }
+
+    /// Whether it can wait for a link, too.
+    fn can_read(&self) -> bool {
+        matches!(self.wake, Wake::Descriptor(_))
     }
 
     /// Wait to be woken, for `fd` to be readable, for a signal, or for `timeout`.
@@ -86,14 +114,23 @@ impl Parker {
             self.state.store(EMPTY, Ordering::Release);
             return Ok(Unparked::Woken);
         }
+        let own = match &self.wake {
+            Wake::Descriptor(own) => own,
+            Wake::Thread(_) => {
+                // May return early, also when a signal was handled; whoever waits looks again.
+                thread::park_timeout(timeout.map_or(BLIND_SLICE, |timeout| timeout.min(BLIND_SLICE)));
+                self.state.store(EMPTY, Ordering::Release);
+                return Ok(Unparked::Signal);
+            }
+        };
         let outcome = match fd {
-            Some(fd) => poll::readable([self.fd.as_fd(), fd], timeout),
-            None => poll::readable([self.fd.as_fd()], timeout).map(|found| found.map(|[woken]| [woken, false])),
+            Some(fd) => poll::readable([own.as_fd(), fd], timeout),
+            None => poll::readable([own.as_fd()], timeout).map(|found| found.map(|[woken]| [woken, false])),
         };
         self.state.store(EMPTY, Ordering::Release);
         let Some([woken, readable]) = outcome? else { return Ok(Unparked::Signal) };
         if woken {
-            self.fd.clear();
+            own.clear();
         }
         Ok(if readable { Unparked::Readable } else { Unparked::Woken })
     }
@@ -141,7 +178,7 @@ fn wait_slice(
         if ready() {
             return Ok(true);
         }
-        let lease = link.and_then(Link::try_lease);
+        let lease = link.filter(|_| parker.can_read()).and_then(Link::try_lease);
         // While we tried, whoever had the lease may have read what we wait for.
         if lease.is_some() && ready() {
             return Ok(true);
@@ -163,5 +200,39 @@ fn wait_slice(
         if until.is_some_and(|until| Instant::now() >= until) {
             return Ok(ready());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_for_which_no_descriptor_is_left_is_woken_all_the_same() {
+        let parker = Arc::new(Parker { state: AtomicU8::new(EMPTY), wake: Wake::Thread(thread::current()) });
+        for _ in 0..100 {
+            let done = Arc::new(AtomicBool::new(false));
+            let (waking, is_done) = (parker.clone(), done.clone());
+            let other = thread::spawn(move || {
+                is_done.store(true, Ordering::SeqCst);
+                waking.unpark();
+            });
+            let ready = || done.load(Ordering::SeqCst);
+            assert_eq!(wait_until::<Infallible>(&parker, ready, None, None, None).unwrap(), Waited::Ready);
+            other.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_thread_for_which_no_descriptor_is_left_is_interrupted_and_meets_its_deadline() {
+        let parker = Parker { state: AtomicU8::new(EMPTY), wake: Wake::Thread(thread::current()) };
+        let mut interrupt = || Err("interrupted");
+        let waited = wait_until(&parker, || false, None, None, Some(&mut interrupt)).unwrap();
+        assert_eq!(waited, Waited::Interrupted("interrupted"));
+        let deadline = Some(Instant::now() + Duration::from_millis(5));
+        assert_eq!(wait_until::<Infallible>(&parker, || false, None, deadline, None).unwrap(), Waited::TimedOut);
     }
 }

@@ -9,12 +9,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 
 use crate::death::Death;
 use crate::id::ProcId;
 use crate::link::Link;
 use crate::message;
+use crate::sync::Mutex;
 use crate::wire::FrameError;
 use crate::wire::header::{Destination, MessageHeader};
 

@@ -9,14 +9,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::Mutex;
-
 use crate::death::Death;
 use crate::id::{ActorId, PortId, ProcId};
 use crate::link::Link;
 use crate::message::Message;
 use crate::notifier::Notifier;
 use crate::park::{Interrupt, Parker, Waited, wait_until};
+use crate::sync::Mutex;
 use crate::wire::header::Kind;
 
 /// Who was asked, in the order of the view.
@@ -170,7 +169,7 @@ impl Replies {
         if self.ready(count) {
             return Ok(Waited::Ready);
         }
-        let parker = Parker::current()?;
+        let parker = Parker::current();
         self.state.lock().waiters.push(Waiter { count, wake: Wake::Thread(parker.clone()) });
         let link = self.link.lock().clone();
         let outcome = wait_until(&parker, || self.ready(count), link.as_ref(), deadline, interrupt);

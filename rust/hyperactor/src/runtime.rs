@@ -3,12 +3,10 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
 
 use crate::agent::Agent;
 use crate::death::{Cause, Death};
@@ -19,9 +17,13 @@ use crate::link::{Link, Reader, Sink};
 use crate::logs::{Console, LogChange, RunPlace};
 use crate::mailbox::Mailbox;
 use crate::message::Message;
+use crate::park::Interrupt;
 use crate::peer::{Peer, Sent};
 use crate::reactor::Reactor;
+use crate::remembered::Remembered;
 use crate::replies::Replies;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, RwLock};
 use crate::sys::{fork, stdio};
 use crate::wire::header::{Control, Destination, Kind, MessageHeader, RespawnProcs, Sender, SpawnProcs, StopProcs};
 use crate::wire::{Frame, FrameError, Priority};
@@ -33,8 +35,8 @@ pub struct Runtime {
     welcome: Bytes,
     reactor: Arc<Reactor>,
     role: OnceLock<Role>,
-    peers: RwLock<HashMap<Place, Arc<Peer>>>,
-    mailboxes: RwLock<HashMap<ActorId, Arc<Mailbox>>>,
+    peers: RwLock<Remembered<Place, Peer>>,
+    mailboxes: RwLock<Remembered<ActorId, Mailbox>>,
     ports: Mutex<HashMap<u64, Arc<Replies>>>,
     next_port: AtomicU64,
     closed: AtomicBool,
@@ -77,7 +79,7 @@ impl Runtime {
         Ok(runtime)
     }
 
-    fn start(proc: ProcId, host: &str, welcome: Bytes) -> Result<Arc<Self>> {
+    pub(crate) fn start(proc: ProcId, host: &str, welcome: Bytes) -> Result<Arc<Self>> {
         fork::install();
         let reactor = Reactor::start().map_err(|error| Error::system("start the I/O thread", error))?;
         let runtime = Arc::new(Self {
@@ -135,7 +137,7 @@ impl Runtime {
     /// next one of the same name.
     pub fn open_mailbox(&self, actor: ActorId) -> Arc<Mailbox> {
         let mut mailboxes = self.mailboxes.write();
-        let mailbox = mailboxes.entry(actor).or_default();
+        let mailbox = mailboxes.get_or_insert(actor, Mailbox::default, Mailbox::is_closed);
         if mailbox.is_closed() {
             *mailbox = Arc::default();
         }
@@ -145,7 +147,7 @@ impl Runtime {
 
     /// The requests to this process itself.
     pub fn process_mailbox(&self) -> Arc<Mailbox> {
-        self.mailboxes.write().entry(PROCESS_ACTOR).or_default().clone()
+        self.mailboxes.write().get_or_insert(PROCESS_ACTOR, Mailbox::default, Mailbox::is_closed).clone()
     }
 
     /// Where a message to an actor goes. One that is not there yet is waited for: a reference may be used the moment it
@@ -154,7 +156,7 @@ impl Runtime {
         if let Some(mailbox) = self.mailboxes.read().get(&actor) {
             return mailbox.clone();
         }
-        let mailbox = self.mailboxes.write().entry(actor).or_default().clone();
+        let mailbox = self.mailboxes.write().get_or_insert(actor, Mailbox::default, Mailbox::is_closed).clone();
         let (runtime, waiting) = (Arc::downgrade(self), Arc::downgrade(&mailbox));
         self.reactor.after(PENDING_ACTOR_PATIENCE, move || {
             if let (Some(runtime), Some(mailbox)) = (runtime.upgrade(), waiting.upgrade())
@@ -185,10 +187,11 @@ impl Runtime {
         }
         let mut is_new = false;
         let mut peers = self.peers.write();
-        let peer = peers.entry(id.place()).or_insert_with(|| {
+        let make = || {
             is_new = true;
-            Arc::new(Peer::awaited(id))
-        });
+            Peer::awaited(id)
+        };
+        let peer = peers.get_or_insert(id.place(), make, |peer| peer.death().is_some());
         (peer.clone(), is_new)
     }
 
@@ -259,6 +262,10 @@ impl Runtime {
         let index = self.next_port.fetch_add(1, Ordering::Relaxed);
         let replies = Arc::new(make(PortId { proc: self.proc, index }));
         self.ports.lock().insert(index, replies.clone());
+        // The end of the runtime answers the ports that it finds; this one may have come after it had looked.
+        if self.is_closed() {
+            self.answer_for_end(&replies);
+        }
         replies
     }
 
@@ -427,26 +434,34 @@ impl Runtime {
     }
 
     /// End: a client ends all processes of its host within `grace` or a little more; a worker closes its links.
-    pub fn shutdown(&self, grace: Duration) {
+    ///
+    /// A client that is interrupted meanwhile kills what still lives, and returns with what the interrupt check said.
+    pub fn shutdown<E>(&self, grace: Duration, interrupt: Interrupt<'_, E>) -> Option<E> {
         if fork::is_forked_child() || self.closed.swap(true, Ordering::Relaxed) {
-            return;
+            return None;
         }
-        if let Some(Role::Client(agent)) = self.role.get() {
-            agent.shutdown(grace);
-        }
+        let interrupted = match self.role.get() {
+            Some(Role::Client(agent)) => agent.shutdown(grace, interrupt),
+            _ => None,
+        };
         let death = self.own_death(Cause::Stopped("its process ends".into()));
         let mailboxes: Vec<Arc<Mailbox>> = self.mailboxes.read().values().cloned().collect();
         mailboxes.iter().for_each(|mailbox| mailbox.close(death.clone()));
         // Whoever still waits for an answer hears that none comes.
         let open: Vec<Arc<Replies>> = self.ports.lock().drain().map(|(_, replies)| replies).collect();
-        for replies in open {
-            for asked in replies.pending() {
-                replies.push(Message::dead(&Death { proc: asked.proc, ..death.clone() }, asked.rank));
-            }
-            replies.complete();
-        }
+        open.iter().for_each(|replies| self.answer_for_end(replies));
         self.flush_links();
         self.reactor.stop();
+        interrupted
+    }
+
+    /// This process ends, so no answer comes any more.
+    fn answer_for_end(&self, replies: &Replies) {
+        let death = self.own_death(Cause::Stopped("its process ends".into()));
+        for asked in replies.pending() {
+            replies.push(Message::dead(&Death { proc: asked.proc, ..death.clone() }, asked.rank));
+        }
+        replies.complete();
     }
 
     /// Give answers that are still queued a moment to leave.

@@ -32,7 +32,7 @@ impl Collect {
     }
 
     fn wait_for(&self, count: usize, link: Option<&Arc<Link>>) {
-        let parker = Parker::current().unwrap();
+        let parker = Parker::current();
         *self.parker.lock() = Some(parker.clone());
         let ready = || self.frames.lock().len() >= count;
         assert_eq!(wait_until::<()>(&parker, ready, link, None, None).unwrap(), Waited::Ready);

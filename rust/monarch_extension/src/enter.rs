@@ -55,6 +55,20 @@ where
     }
 }
 
+/// Run something that ends without the interpreter lock. On the main thread it looks for signals, whose handlers may
+/// hurry it; what they raise is raised when it is over.
+pub fn interruptible<B>(py: Python<'_>, body: B) -> PyResult<()>
+where
+    B: FnOnce(Interrupt<'_, PyErr>) -> Option<PyErr> + Send,
+{
+    let watches_signals = is_main_thread(py)?;
+    let interrupted = detached(py, || {
+        let mut check = || Python::attach(|py| py.check_signals());
+        body(if watches_signals { Some(&mut check) } else { None })
+    });
+    interrupted.map_or(Ok(()), Err)
+}
+
 /// In a forked child nothing of the runtime works: its threads are not there, and its descriptors are closed.
 pub fn refuse_in_forked_child() -> PyResult<()> {
     if is_forked_child() { Err(to_python(Error::Forked)) } else { Ok(()) }

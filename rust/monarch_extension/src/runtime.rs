@@ -16,7 +16,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::enter::detached;
+use crate::enter::{detached, interruptible};
 use crate::errors::to_python;
 use crate::mailbox::Mailbox;
 use crate::message::answer_kind;
@@ -168,8 +168,7 @@ impl Runtime {
 
     fn shutdown(&self, py: Python<'_>, grace_s: f64) -> PyResult<()> {
         let grace = grace(grace_s)?;
-        detached(py, || self.0.shutdown(grace));
-        Ok(())
+        interruptible(py, |interrupt| self.0.shutdown(grace, interrupt))
     }
 
     #[getter]

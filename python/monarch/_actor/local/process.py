@@ -23,6 +23,7 @@ from monarch._actor.pickling import dumps, dumps_arguments
 from monarch._actor.ports import passing
 from monarch._actor.shape import Extent
 from monarch._actor.timers import timers
+from monarch._actor.wakeups import callback_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -211,13 +212,14 @@ class Process:
             root.stopping = Future._of(replies, len(root.region), _stopped, subject, quiet=True)
             if owner is not None:
                 self._disown(owner, root)
-            timers().after(actor_stop_s(), lambda: self._end_frozen(root.procs, replies, root.name))
+            timer = timers().after(actor_stop_s(), lambda: self._end_frozen(root.procs, replies, root.name))
+            callback_thread().when_ready(replies, replies.expected, timer.cancel)
         return root.stopping
 
     def _end_frozen(self, procs: ProcMesh, replies: _native.Replies, name: str) -> None:
         """Kill the processes that have not even answered a stop: they are stopped, or something in them blocks all."""
         mesh, ranks = procs._root.mesh, procs._region.ranks()
-        for position in () if replies.ready(replies.expected) or self.ending else replies.pending():
+        for position in () if self.ending else replies.pending():
             if (mesh, ranks[position]) != (self.runtime.mesh, self.runtime.rank):
                 self.runtime.kill_for_stop(mesh, ranks[position], f"it did not answer the stop of its actor {name}")
 
