@@ -338,6 +338,24 @@ def test_a_hook_that_returns_lets_the_program_go_on(run_program: RunProgram) -> 
     assert succeeded(run_program("-c", program)) == "goes on\n"
 
 
+def test_a_failure_that_is_known_at_the_end_of_the_program_is_its_status(run_program: RunProgram) -> None:
+    body = """
+    import threading
+    import monarch.actor
+    told = threading.Event()
+    def hook(failure):
+        told.set()
+        threading.main_thread().join()
+        raise KeyError("after the end")
+    monarch.actor.unhandled_fault_hook = hook
+    failing.fail.broadcast()
+    told.wait()
+    """
+    done = run_program("-c", FAULT.replace("failing.fail.broadcast()\n", "") + textwrap.dedent(body), timeout=60)
+    assert done.returncode == 1
+    assert "after the end" in done.stderr
+
+
 def test_a_hook_that_raises_ends_the_program(run_program: RunProgram) -> None:
     body = """
     import monarch.actor

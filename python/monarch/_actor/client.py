@@ -10,7 +10,7 @@ import threading
 import time
 
 from monarch import _native
-from monarch._actor import context, logs, settings, thread_context
+from monarch._actor import context, logs, requests, settings, thread_context
 from monarch._actor.context import Context, Instance, _context
 from monarch._actor.errors import SupervisionError
 from monarch._actor.host_mesh import HostMesh
@@ -23,6 +23,9 @@ from monarch._actor.shape import Extent, Point
 
 # How long workers may take to end before they are killed when the program ends.
 EXIT_S = 5.0
+
+# How long the end of a program waits until it has been told of failures that are known.
+LAST_FAILURES_S = 2.0
 
 # All that the keeper runs; it imports this package's native module and nothing else.
 _KEEPER = "import sys; sys.path.insert(0, {!r}); from monarch import _native; raise SystemExit(_native.run_keeper(0))"
@@ -70,10 +73,22 @@ def _shut_down(process: Process) -> None:
         return  # a fork of the program: nothing here is its own
     _silence_daemon_threads()
     try:
+        _tell_failures(process)
         end_client(process, "the program ended", EXIT_S)
     except KeyboardInterrupt:  # one more Ctrl-C: the user won't wait
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         process.runtime.shutdown(0.0)
+    if fatal.came_too_late():
+        fatal.exit_now()  # nothing else changes the status of a program that is over
+
+
+def _tell_failures(process: Process) -> None:
+    """A failure that was known before the program's end is not lost: it is told now, and may change the status."""
+    if process.runtime.closed or not isinstance(process.root, Root):
+        return
+    here = _native.Targets(process.runtime, process.runtime.mesh, [process.runtime.rank], _native.PROCESS_ACTOR)
+    here.call(_native.PROCESS_ACTOR, requests.PING, b"").wait(1, LAST_FAILURES_S)
+    process.root.wait_until_told(LAST_FAILURES_S)
 
 
 def end_client(process: Process, reason: str, grace_s: float) -> None:

@@ -387,9 +387,9 @@ class LocalActor(Owner):
                 request.reply(_native.STATUS_VALUE, NOTHING)
             return
         if first:
+            self.overtime.begins()  # first: it may end before the next line
             self.mailbox.close("stopped", reason)
             self.told_of_failure()
-            self.overtime.begins()
 
     def goes_on_as(self, life: int, request: _native.Message, also_if_made: bool) -> bool:
         """Be the actor that `request` wants made, in this life: while this is being made, or later if that will do."""
@@ -447,6 +447,7 @@ class LocalActor(Owner):
 
     def end(self, cleanup_error: Exception | None) -> None:
         """The last thing of an actor's life."""
+        self.overtime.ends()
         with self._lock:
             if self.ended.is_set():
                 return  # it was abandoned

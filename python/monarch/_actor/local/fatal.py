@@ -25,6 +25,7 @@ SIGNAL = signal.SIGURG
 HARD_EXIT_AFTER_S = 10.0
 
 _failure: MeshFailure | None = None
+_raised = False  # in the main thread, whose end it is then
 
 
 def install() -> None:
@@ -44,13 +45,20 @@ def end_program(failure: MeshFailure) -> None:
     else:
         _interrupt()
     if not in_notebook() and not is_interactive():
-        timer = threading.Timer(HARD_EXIT_AFTER_S, _exit)
+        timer = threading.Timer(HARD_EXIT_AFTER_S, exit_now)
         timer.daemon = True
         timer.start()
 
 
+def came_too_late() -> bool:
+    """Whether the program had come to its end before it could be told of the failure that ends it."""
+    return _failure is not None and not _raised
+
+
 def _interrupt() -> None:
     """Without a handler of ours: interrupt the main thread as Ctrl-C does, and let its end be that of a failure."""
+    global _raised
+    _raised = True
     before = sys.excepthook
 
     def hook(cls: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
@@ -64,7 +72,7 @@ def _interrupt() -> None:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    global _failure
+    global _failure, _raised
     failure, process = _failure, context._process
     if failure is None or process is None or process.ending:
         return
@@ -81,6 +89,7 @@ def _raise(number: int, frame: FrameType | None) -> None:
             )
         return
     if _runs_program(frame):
+        _raised = True
         raise UnhandledFailure(failure)
 
 
@@ -120,7 +129,8 @@ def _runs_cell(frame: FrameType | None) -> bool:
     return False
 
 
-def _exit() -> None:
+def exit_now() -> None:
+    """End the process with status 1, without exit handlers."""
     sys.stderr.flush()
     sys.stdout.flush()
     os._exit(1)

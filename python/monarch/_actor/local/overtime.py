@@ -63,7 +63,7 @@ class Overtime:
     def _give_up(self) -> None:
         with self._lock:
             goes_on = self._timer is not None
-        if goes_on:
+        if goes_on and not self._actor.ended.is_set():
             self._actor.process.give_up(self._actor)
 
 

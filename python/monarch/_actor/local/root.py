@@ -22,9 +22,12 @@ class Root(Owner):
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._told = threading.Event()
+        self._at_rest = threading.Condition(self._lock)
+        self._telling = False
 
     def told_of_failure(self) -> None:
         with self._lock:
+            self._telling = True
             if self._thread is None:
                 self._thread = start_service(self._run, "monarch-root")
         self._told.set()
@@ -36,6 +39,14 @@ class Root(Owner):
             while (failure := self.failures.take()) is not None:
                 if isinstance(failure, MeshFailure) and not self.process.ending:
                     _call_hook(failure)
+            with self._lock:
+                self._telling = bool(self.failures) or self._told.is_set()
+                self._at_rest.notify_all()
+
+    def wait_until_told(self, timeout_s: float) -> None:
+        """Wait until the program has been told of all failures that are known here."""
+        with self._lock:
+            self._at_rest.wait_for(lambda: not self._telling, timeout_s)
 
 
 def _call_hook(failure: MeshFailure) -> None:
