@@ -45,6 +45,7 @@ def proportional_bytes() -> int:
 
 def test_an_actor_for_whose_thread_no_descriptor_is_left_works(spawn_procs: SpawnProcs) -> None:
     procs = spawn_procs()
+    procs.spawn("first", Where).stop().get(timeout=30)  # imports what a stop needs
     hog = procs.spawn("hog", Hog)
     assert hog.take_all.call_one().get(timeout=30) > 0
     where = procs.spawn("where", Where)
