@@ -8,7 +8,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use super::fold::{Group, Window};
+use super::fold::{Group, Window, write_single};
 use super::{LogOptions, Origin, Stream};
 use crate::id::MeshId;
 
@@ -53,7 +53,10 @@ impl Console {
         now: Instant,
     ) {
         if options.window_ms == 0 {
-            return self.show(stream, &Group::single(origin, line), options.ranks);
+            if let Some(shown) = self.streams.get_mut(&stream) {
+                write_single(origin, line, &mut shown.buffer, options.ranks, &self.host);
+            }
+            return;
         }
         let key = (origin.proc.mesh, stream);
         let (window, _) = self.windows.entry(key).or_insert_with(|| (Window::new(now, options), options.clone()));

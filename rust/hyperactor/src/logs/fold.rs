@@ -78,11 +78,6 @@ impl Group {
         Self { origins: vec![origin.clone()], line: line.to_vec(), extremes }
     }
 
-    /// A line that waits for no other.
-    pub(super) fn single(origin: &Arc<Origin>, line: &[u8]) -> Self {
-        Self::new(origin, line, Vec::new())
-    }
-
     fn join(&mut self, origin: &Arc<Origin>, numbers: &[&[u8]]) {
         self.origins.push(origin.clone());
         for ((least, most), number) in self.extremes.iter_mut().zip(numbers) {
@@ -96,20 +91,7 @@ impl Group {
 
     /// Write it as one line: `[trainers 0-2,5] loss 0.3..0.7`. A host is named where it is not `here`.
     pub(super) fn write(&self, out: &mut Vec<u8>, ranks: bool, here: &str) {
-        out.push(b'[');
-        out.extend_from_slice(self.origins[0].mesh.as_bytes());
-        if ranks {
-            out.push(b' ');
-            out.extend_from_slice(spans(self.origins.iter().map(|origin| origin.proc.rank)).as_bytes());
-        }
-        let mut hosts: Vec<&str> = self.origins.iter().map(|origin| origin.host.as_str()).collect();
-        hosts.sort_unstable();
-        hosts.dedup();
-        if hosts != [here] {
-            out.push(b' ');
-            out.extend_from_slice(hosts.join(",").as_bytes());
-        }
-        out.extend_from_slice(b"] ");
+        write_origins(&self.origins, out, ranks, here);
         self.write_line(out);
         out.push(b'\n');
     }
@@ -129,6 +111,30 @@ impl Group {
             }
         }
     }
+}
+
+/// Write a line that waits for no other, as a group of its own would be.
+pub(super) fn write_single(origin: &Arc<Origin>, line: &[u8], out: &mut Vec<u8>, ranks: bool, here: &str) {
+    write_origins(std::slice::from_ref(origin), out, ranks, here);
+    out.extend_from_slice(line);
+    out.push(b'\n');
+}
+
+fn write_origins(origins: &[Arc<Origin>], out: &mut Vec<u8>, ranks: bool, here: &str) {
+    out.push(b'[');
+    out.extend_from_slice(origins[0].mesh.as_bytes());
+    if ranks {
+        out.push(b' ');
+        out.extend_from_slice(spans(origins.iter().map(|origin| origin.proc.rank)).as_bytes());
+    }
+    let mut hosts: Vec<&str> = origins.iter().map(|origin| origin.host.as_str()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    if hosts != [here] {
+        out.push(b' ');
+        out.extend_from_slice(hosts.join(",").as_bytes());
+    }
+    out.extend_from_slice(b"] ");
 }
 
 /// A line without its numbers, and these.
@@ -233,17 +239,19 @@ mod tests {
     #[test]
     fn a_host_is_named_where_it_is_another() {
         let mut out = Vec::new();
-        Group::single(&origin(3), b"x").write(&mut out, true, "elsewhere");
+        write_single(&origin(3), b"x", &mut out, true, "elsewhere");
         assert_eq!(out, b"[w 3 here] x\n");
         out.clear();
-        Group::single(&origin(3), b"x").write(&mut out, false, "here");
+        write_single(&origin(3), b"x", &mut out, false, "here");
         assert_eq!(out, b"[w] x\n");
     }
 
     #[test]
     fn bytes_that_are_no_text_pass_through() {
+        let mut window = Window::new(Instant::now(), &LogOptions::default());
+        window.push(&origin(0), b"\xff\x00 1.2.3", true);
         let mut out = Vec::new();
-        Group::single(&origin(0), b"\xff\x00 1.2.3").write(&mut out, true, "here");
+        window.groups[0].write(&mut out, true, "here");
         assert_eq!(out, b"[w 0] \xff\x00 1.2.3\n");
     }
 

@@ -60,6 +60,16 @@ struct Thread {
     pause: Duration,
 }
 
+/// What a turn has found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Read {
+    Nothing,
+    /// All that there was.
+    All,
+    /// As much as a turn takes.
+    More,
+}
+
 /// A file that is followed.
 struct Source {
     origin: Arc<Origin>,
@@ -75,7 +85,7 @@ struct Source {
 }
 
 /// How long much output is collected before it is read again, so that a burst costs few reads.
-const COLLECT: Duration = Duration::from_millis(5);
+const COLLECT: Duration = Duration::from_millis(20);
 
 /// How often a file is looked at where the system does not tell, at least, while nobody prints.
 const LAZIEST_LOOK: Duration = Duration::from_millis(200);
@@ -132,14 +142,16 @@ impl Thread {
         signals::block_all();
         loop {
             let flushes = self.take_orders();
-            let has_read = self.read_news();
+            let read = self.read_news();
             self.console.let_out_due(Instant::now());
             self.write();
             if flushes > 0 {
                 self.shared.progress.lock().flushed += flushes;
                 self.shared.moved.notify_all();
             }
-            self.wait(has_read);
+            if read != Read::More {
+                self.wait(read == Read::All);
+            }
         }
     }
 
@@ -218,8 +230,8 @@ impl Thread {
         }
     }
 
-    /// Read where there may be something. Whether there was.
-    fn read_news(&mut self) -> bool {
+    /// Read one turn where there may be something.
+    fn read_news(&mut self) -> Read {
         for notice in self.watcher.notices() {
             let source = self.armed.remove(&notice).and_then(|key| self.sources.get_mut(&key));
             if let Some(source) = source {
@@ -227,7 +239,7 @@ impl Thread {
                 source.news = true;
             }
         }
-        let mut has_read = false;
+        let mut most = 0;
         for (key, source) in self.sources.iter_mut().filter(|(_, source)| source.news && source.options.shown) {
             // What is written after this gives a notice, and what was before is read now.
             if source.notice.is_none() {
@@ -236,12 +248,16 @@ impl Thread {
             }
             let count = source.read(&mut self.console);
             source.news = source.notice.is_none() || count == TURN_BYTES;
-            has_read |= count > 0;
+            most = most.max(count);
             if self.console.unwritten_bytes() >= TURN_BYTES {
                 write(&mut self.console, &self.shared);
             }
         }
-        has_read
+        match most {
+            0 => Read::Nothing,
+            TURN_BYTES => Read::More,
+            _ => Read::All,
+        }
     }
 
     fn write(&mut self) {
@@ -249,11 +265,7 @@ impl Thread {
     }
 
     fn wait(&mut self, has_read: bool) {
-        let news = self.sources.values().filter(|source| source.news && source.options.shown);
-        let unwatched = news.clone().any(|source| source.notice.is_none());
-        if news.clone().count() > 0 && !unwatched {
-            return; // a file with more than one turn's worth
-        }
+        let unwatched = self.sources.values().any(|source| source.news && source.options.shown);
         self.pause = if has_read { COLLECT } else { (self.pause * 2).min(LAZIEST_LOOK) };
         let due = self.console.next_due().map(|due| due.saturating_duration_since(Instant::now()));
         let look = (has_read || unwatched).then_some(self.pause);
