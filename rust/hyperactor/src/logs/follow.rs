@@ -39,9 +39,12 @@ pub(super) enum Order {
     Flush,
     /// Follow the standard output and the standard error of a process.
     Follow(Arc<Origin>, [Arc<LogFile>; 2], LogOptions),
-    /// Treat the lines of a mesh otherwise from now on.
-    Treat(MeshId, LogOptions),
+    /// Treat the lines of a mesh otherwise from where its files ended when that was asked for.
+    Treat(MeshId, LogOptions, Ends),
 }
+
+/// How long files were.
+pub(super) type Ends = HashMap<(ProcId, Stream), u64>;
 
 #[derive(Default)]
 struct Progress {
@@ -165,7 +168,7 @@ impl Thread {
                 Order::Complain(text) => self.console.complain(&text),
                 Order::Ended(proc) => self.end(proc),
                 Order::Flush => {
-                    self.catch_up(|_| true);
+                    self.catch_up(|source| Some(source.file.len()));
                     self.console.let_out_all();
                     flushes += 1;
                 }
@@ -173,7 +176,7 @@ impl Thread {
                     self.follow(&origin, Stream::Stdout, stdout, &options);
                     self.follow(&origin, Stream::Stderr, stderr, &options);
                 }
-                Order::Treat(mesh, options) => self.treat(mesh, &options),
+                Order::Treat(mesh, options, ends) => self.treat(mesh, &options, &ends),
             }
         }
         flushes
@@ -193,12 +196,12 @@ impl Thread {
         self.sources.insert((origin.proc, stream), source);
     }
 
-    fn treat(&mut self, mesh: MeshId, options: &LogOptions) {
-        self.catch_up(|source| source.origin.proc.mesh == mesh);
+    fn treat(&mut self, mesh: MeshId, options: &LogOptions, ends: &Ends) {
+        self.catch_up(|source| ends.get(&(source.origin.proc, source.stream)).copied());
         self.console.let_out_mesh(mesh);
-        for source in self.sources.values_mut().filter(|source| source.origin.proc.mesh == mesh) {
+        for (key, source) in self.sources.iter_mut().filter(|(key, _)| key.0.mesh == mesh) {
             if options.shown && !source.options.shown {
-                source.offset = source.file.len();
+                source.offset = ends.get(key).copied().unwrap_or(source.offset);
             } else if !options.shown {
                 source.end_line(&mut self.console);
             }
@@ -208,7 +211,7 @@ impl Thread {
     }
 
     fn end(&mut self, proc: ProcId) {
-        self.catch_up(|source| source.origin.proc == proc);
+        self.catch_up(|source| (source.origin.proc == proc).then(|| source.file.len()));
         for stream in [Stream::Stdout, Stream::Stderr] {
             let Some(mut source) = self.sources.remove(&(proc, stream)) else { continue };
             source.end_line(&mut self.console);
@@ -220,11 +223,16 @@ impl Thread {
         self.console.let_out_mesh(proc.mesh);
     }
 
-    /// Read all that some files have now.
-    fn catch_up(&mut self, which: impl Fn(&Source) -> bool) {
-        for source in self.sources.values_mut().filter(|source| source.options.shown && which(source)) {
-            let end = source.file.len();
-            while source.offset < end && source.read(&mut self.console) > 0 {
+    /// Hand on what some files have up to an end.
+    fn catch_up(&mut self, end: impl Fn(&Source) -> Option<u64>) {
+        for source in self.sources.values_mut().filter(|source| source.options.shown) {
+            let Some(end) = end(source) else { continue };
+            while source.offset < end {
+                let text = source.read(end - source.offset);
+                if text.is_empty() {
+                    break;
+                }
+                source.take(&text, &mut self.console);
                 write(&mut self.console, &self.shared);
             }
         }
@@ -246,9 +254,13 @@ impl Thread {
                 source.notice = self.watcher.arm(source.file.as_fd());
                 self.armed.extend(source.notice.map(|notice| (notice, *key)));
             }
-            let count = source.read(&mut self.console);
-            source.news = source.notice.is_none() || count == TURN_BYTES;
-            most = most.max(count);
+            let text = source.read(TURN_BYTES as u64);
+            if !self.shared.orders.lock().is_empty() {
+                return Read::More; // an order may be about what was read, and comes first
+            }
+            source.take(&text, &mut self.console);
+            source.news = source.notice.is_none() || text.len() == TURN_BYTES;
+            most = most.max(text.len());
             if self.console.unwritten_bytes() >= TURN_BYTES {
                 write(&mut self.console, &self.shared);
             }
@@ -289,13 +301,19 @@ fn write(console: &mut Console, shared: &Shared) {
 }
 
 impl Source {
-    /// Read one turn and hand on the lines that are whole. How many bytes there were.
-    fn read(&mut self, console: &mut Console) -> usize {
-        let mut buffer = vec![0; TURN_BYTES];
-        let count = self.file.read(&mut buffer, self.offset);
-        self.offset += count as u64;
+    /// What comes next, at most one turn.
+    fn read(&self, at_most: u64) -> Vec<u8> {
+        let mut text = vec![0; at_most.min(TURN_BYTES as u64) as usize];
+        let count = self.file.read(&mut text, self.offset);
+        text.truncate(count);
+        text
+    }
+
+    /// Go on behind `text`, and hand on the lines that are whole.
+    fn take(&mut self, text: &[u8], console: &mut Console) {
+        self.offset += text.len() as u64;
         let now = Instant::now();
-        for piece in buffer[..count].split_inclusive(|byte| *byte == b'\n') {
+        for piece in text.split_inclusive(|byte| *byte == b'\n') {
             match piece.strip_suffix(b"\n") {
                 Some(line) if self.partial.is_empty() => self.hand_on(console, line, now),
                 Some(end) => {
@@ -309,7 +327,6 @@ impl Source {
         if self.partial.len() >= LONGEST_LINE {
             self.end_line(console);
         }
-        count
     }
 
     /// Hand on what has no end of line as if it had.

@@ -92,8 +92,8 @@ pub struct Logs {
 #[derive(Default)]
 struct State {
     meshes: HashMap<MeshId, Mesh>,
-    /// The standard error of every process that lives.
-    errors: HashMap<ProcId, Arc<LogFile>>,
+    /// Standard output and standard error of every process that lives.
+    files: HashMap<ProcId, [Arc<LogFile>; 2]>,
 }
 
 struct Mesh {
@@ -142,19 +142,18 @@ impl Logs {
         let origin = Arc::new(Origin { proc, mesh: mesh.name.clone(), host: self.host.clone() });
         let files = [Arc::new(stdout), Arc::new(stderr)];
         self.order(Order::Follow(origin, files.clone(), mesh.options.clone()));
-        let [_, stderr] = files;
-        state.errors.insert(proc, stderr);
+        state.files.insert(proc, files);
         Some([stdout_theirs, stderr_theirs])
     }
 
     /// A process has ended, and nothing will write to its files any more. What it said last on standard error.
     pub fn ended(&self, proc: ProcId) -> Option<Box<Tail>> {
         let mut state = self.state.lock();
-        let file = state.errors.remove(&proc)?;
+        let [_, stderr] = state.files.remove(&proc)?;
         let lines = state.meshes.get(&proc.mesh).map_or(0, |mesh| mesh.options.tail_lines);
         drop(state);
         self.order(Order::Ended(proc));
-        Tail::of(&file, lines)
+        Tail::of(&stderr, lines)
     }
 
     /// Treat the output of a mesh otherwise from now on.
@@ -164,7 +163,12 @@ impl Logs {
         let shown = change.shown.unwrap_or(known.options.shown);
         let changed = LogOptions { shown, window_ms: change.window_ms, merge_numbers: true, ..known.options };
         known.options = for_so_many(known.count, changed);
-        self.order(Order::Treat(mesh, known.options.clone()));
+        let options = known.options.clone();
+        let files = state.files.iter().filter(|(proc, _)| proc.mesh == mesh);
+        let ends = files.flat_map(|(proc, [stdout, stderr])| {
+            [((*proc, Stream::Stdout), stdout.len()), ((*proc, Stream::Stderr), stderr.len())]
+        });
+        self.order(Order::Treat(mesh, options, ends.collect()));
     }
 
     /// Show everything that was written until now. False if that took too long, as at a console that takes nothing.
