@@ -77,9 +77,9 @@ procs.spawn("printer", Printer).log.call_one(logging.INFO, "text").get()
     assert done.stderr == "[w 0] INFO printing: text\n"
 
 
-def test_a_plain_thread_and_an_empty_message_have_no_name(run: Run) -> None:
+def test_a_thread_that_an_actor_starts_names_it_and_an_empty_message_is_left_alone(run: Run) -> None:
     done = run("procs, p = printers(0); p.log_by_thread.call_one('text').get(); p.log.call_one(20, '').get()")
-    assert done.stderr == "[w 0] INFO printing: text\n[w 0] INFO printing: \n"
+    assert done.stderr == f"[w 0] INFO printing: {ACTOR}>] text\n[w 0] INFO printing: \n"
 
 
 def test_the_program_logs_as_it_did_before_also_beside_actors_of_its_own_process(run: Run) -> None:
