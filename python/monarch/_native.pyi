@@ -209,8 +209,11 @@ class Runtime:
     """The runtime of this process: its links, mailboxes and, in a client, the host's agent. One per process."""
 
     @staticmethod
-    def start_client(keeper_command: Sequence[str], host: str) -> Runtime:
-        """Become a client: start the keeper (program and arguments) and the agent of this host."""
+    def start_client(
+        keeper_command: Sequence[str], keeper_environment: Sequence[tuple[str, str]], host: str
+    ) -> Runtime:
+        """Become a client: start the keeper (program and arguments, variables beside this process's) and the agent of
+        this host."""
     @staticmethod
     def start_worker(control_fd: int) -> Runtime:
         """Become a worker: take over the control socket and wait for the welcome."""
@@ -241,14 +244,16 @@ class Runtime:
         environment: Sequence[tuple[str, str]],
         directory: str,
         logs: tuple[bool, bool, float, int],
+        variant: str,
         welcome: bytes,
     ) -> None:
         """Start `count` processes as process mesh `mesh`, owned by actor `owner` of this process.
 
         `logs` says of their output: whether it is shown at the client, whether with ranks, after how many seconds of
-        waiting for equal lines of other ranks (0: none), and how many last lines a death quotes. Returns at once; they
-        can be sent to at once. In the client raises `OSError`/`RuntimeError` where a limit is in the way; elsewhere,
-        and for a failure to start, calls to the members fail with a Death of kind "launch".
+        waiting for equal lines of other ranks (0: none), and how many last lines a death quotes; where they are
+        copies of a template, it should have loaded `variant`. Returns at once; they can be sent to at once. In the
+        client raises `OSError`/`RuntimeError` where a limit is in the way; elsewhere, and for a failure to start, calls
+        to the members fail with a Death of kind "launch".
         """
     def stop_procs(self, mesh: bytes, reason: str, grace_s: float) -> Replies:
         """Let the processes of `mesh` end, kill those that live after `grace_s` seconds; ready when all are gone."""
@@ -287,8 +292,36 @@ class Runtime:
     @property
     def closed(self) -> bool: ...
 
-def run_keeper(socket_fd: int) -> int:
-    """The whole life of a keeper process; returns its exit status."""
+@final
+class Birth:
+    """What a copy of a keeper or of a template has to become: a worker (control socket: descriptor 3), or a template."""
+
+    @property
+    def is_template(self) -> bool:
+        """Whether it has to load its variant and call `run_template(3, ...)`."""
+    @property
+    def variant(self) -> str: ...  # what it has loaded, or has to load
+    @property
+    def environment(self) -> list[tuple[str, str]]: ...
+
+def run_keeper(
+    socket_fd: int,
+    program: str | None = None,
+    arguments: Sequence[str] = ...,
+    fixed: Sequence[str] = ...,
+    fixed_in_variants: Sequence[str] = ...,
+    objection: str | None = None,
+) -> int | Birth:
+    """The whole life of a keeper process; returns its exit status.
+
+    With `program` a worker that this program shall run as, with `arguments`, is a copy of this process instead, in
+    which the call returns, too. Not one whose environment differs in variables that begin with one of `fixed` (or
+    those of a variant, since it was loaded), nor any if there is an `objection`.
+    """
+
+def run_template(socket_fd: int, variant: str, objection: str | None) -> int | Birth:
+    """The rest of the life of a template that has loaded `variant`, or why copies of it would not do; and that of a copy
+    as far as that is a worker's birth."""
 
 def interpreter_ends() -> None:
     """Last step of a program's exit: threads that wait in the runtime stay there, instead of coming back to an

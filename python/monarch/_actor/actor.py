@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import FunctionType, MethodType
+
 from monarch._actor.endpoint import EndpointProperty
 
 TYPE_CHECKING = False
@@ -23,6 +25,9 @@ else:
 
     class _Base:
         pass
+
+
+_ASYNC = 0x0080 | 0x0200  # inspect.CO_COROUTINE, CO_ASYNC_GENERATOR
 
 
 class Actor(_Base):
@@ -73,7 +78,12 @@ def is_async_kind(actor_class: type) -> bool:
 
 def is_async(function: Any) -> bool:
     """Whether calling `function` gives a coroutine or an async generator."""
-    import inspect
+    if function is None:
+        return False
+    plain = function.__func__ if type(function) is MethodType else function
+    if type(plain) is FunctionType and not plain.__dict__:
+        return bool(plain.__code__.co_flags & _ASYNC)
+    import inspect  # knows marks and wrappers; 15 ms, for every worker
 
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 

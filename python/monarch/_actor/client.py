@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import sys
 import threading
 import time
 
@@ -14,8 +13,7 @@ from monarch._actor import context, logs, requests, settings, thread_context
 from monarch._actor.context import Context, Instance, _context
 from monarch._actor.errors import SupervisionError
 from monarch._actor.host_mesh import HostMesh
-from monarch._actor.local import fatal
-from monarch._actor.local.launch import package_parent
+from monarch._actor.local import fatal, launch
 from monarch._actor.local.process import Process
 from monarch._actor.local.root import Root
 from monarch._actor.proc_mesh import ProcMesh, ProcMeshRoot
@@ -26,9 +24,6 @@ EXIT_S = 5.0
 
 # How long the end of a program waits until it has been told of failures that are known.
 LAST_FAILURES_S = 2.0
-
-# All that the keeper runs; it imports this package's native module and nothing else.
-_KEEPER = "import sys; sys.path.insert(0, {!r}); from monarch import _native; raise SystemExit(_native.run_keeper(0))"
 
 _lock = threading.Lock()
 _end_lock = threading.Lock()
@@ -47,8 +42,7 @@ def start() -> Process:
 
 def _start() -> Process:
     host_name = os.uname().nodename
-    keeper = [sys.executable, "-I", "-S", "-c", _KEEPER.format(package_parent())]
-    runtime = _native.Runtime.start_client(keeper, host_name)
+    runtime = _native.Runtime.start_client(*launch.keeper(), host_name)
     settings.warn_of_unknown_variables()
     logs.set_up(runtime)
     nowhere = Extent((), ())

@@ -25,9 +25,10 @@ def main(control: int) -> int:
     """Be a worker on the control socket `control`; returns the exit status."""
     runtime = _native.Runtime.start_worker(control)
     welcome: dict[str, Any] = pickle.loads(runtime.welcome)
-    _resemble_program(welcome)
-    settings.inherit(welcome["settings"])
     procs: ProcMesh = welcome["procs"]
+    _resemble_program(welcome, runtime.host)
+    settings.inherit(welcome["settings"])
+    _share_cores(procs)
     process = Process(runtime, procs._root.host, procs._with_region(Region.of_rank(runtime.rank)))
     context._process = process
     thread_context.install()
@@ -49,8 +50,8 @@ def main(control: int) -> int:
     return status
 
 
-def _resemble_program(welcome: dict[str, Any]) -> None:
-    """Make imports, arguments and variables what they are in the program that spawned this process."""
+def _resemble_program(welcome: dict[str, Any], host: str) -> None:
+    """Make imports, arguments, variables and the like what they are in the program that spawned this process."""
     sys.path[:] = welcome["path"]
     sys.argv[:] = welcome["argv"] or [""]
     for name, value in welcome["environment"].items():
@@ -58,10 +59,25 @@ def _resemble_program(welcome: dict[str, Any]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+    if welcome["umask"] is not None:
+        os.umask(welcome["umask"])
+    if welcome["affinity"] is not None:
+        its_host, cores = welcome["affinity"]
+        if its_host == host and cores != os.sched_getaffinity(0):
+            os.sched_setaffinity(0, cores)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(line_buffering=True)
+
+
+def _share_cores(procs: ProcMesh) -> None:
+    """Where PyTorch came with the template: use a fair share of the cores, unless the program says how many threads."""
+    torch = sys.modules.get("torch")
+    if torch is None or "OMP_NUM_THREADS" in os.environ or "MKL_NUM_THREADS" in os.environ:
+        return
+    here = len(procs._root.region) // len(procs._root.host._region)
+    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // here))
 
 
 def _bootstrap(

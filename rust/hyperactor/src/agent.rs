@@ -126,6 +126,7 @@ impl Agent {
             arguments: spawn.arguments.clone(),
             environment: spawn.environment.clone(),
             directory: spawn.directory.clone(),
+            variant: spawn.variant.clone(),
         });
         // Before anybody else can have a signal sent to it.
         let output = self.logs.open(proc).into_iter().flatten();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use hyperactor::keeper::protocol::{Event, ExitStatus, Launch, Request};
-use hyperactor::keeper::{self, KeeperCommand, KeeperProcess};
+use hyperactor::keeper::{self, End, KeeperCommand, KeeperProcess};
 use hyperactor::sys::{signals, socket};
 use hyperactor::wire::frame::{Decoded, Frame, Limits, Priority, decode};
 use rustix::process::{Pid, Signal, kill_process};
@@ -28,9 +28,16 @@ const DEADLINE: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some("as-keeper") => std::process::exit(keeper::run(0)),
+        Some("as-keeper") => std::process::exit(be_keeper()),
         Some("as-agent") => be_agent(),
         filter => run_cases(filter.filter(|argument| !argument.starts_with('-')).unwrap_or("")),
+    }
+}
+
+fn be_keeper() -> i32 {
+    match keeper::run(0, None) {
+        End::Exit(status) => status,
+        end => panic!("not a template, and yet {end:?}"),
     }
 }
 
@@ -237,6 +244,7 @@ fn a_burst_of_reports_waits_for_an_agent_that_does_not_read() {
         arguments: vec![],
         environment: vec![],
         directory: "/".into(),
+        variant: String::new(),
     };
     (0..REQUESTS).for_each(|number| agent.send(&Request::Launch(launch(number))));
     for number in 0..REQUESTS {
@@ -373,7 +381,7 @@ struct Agent {
 impl Agent {
     fn start() -> Self {
         let program = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
-        let command = KeeperCommand { program, arguments: vec!["as-keeper".into()] };
+        let command = KeeperCommand { program, arguments: vec!["as-keeper".into()], environment: vec![] };
         let (keeper, socket) = keeper::start(&command).unwrap();
         Self { keeper, socket: stream(socket), buffer: BytesMut::new(), launches: 0 }
     }
@@ -407,6 +415,7 @@ impl Agent {
             arguments: arguments.iter().map(Into::into).collect(),
             environment: environment.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
             directory: directory.into(),
+            variant: String::new(),
         });
         let mut frame = Frame::new(Priority::Control, &request, vec![]).unwrap();
         frame.descriptors = descriptors.len() as u8;

@@ -36,6 +36,18 @@ pub fn detached<T: Send>(py: Python<'_>, body: impl FnOnce() -> T + Send) -> T {
     })
 }
 
+/// Fork as Python does, from within `detached`: so its locks and whoever registered for it know. As fork(2) returns the
+/// child's process id, or 0 in the child.
+pub fn fork() -> io::Result<i32> {
+    Python::attach(|py| {
+        let child = py.import("os").and_then(|os| os.call_method0("fork")).and_then(|child| child.extract());
+        child.map_err(|error| match error.value(py).getattr("errno").and_then(|number| number.extract()) {
+            Ok(number) => io::Error::from_raw_os_error(number),
+            Err(_) => io::Error::other(error.to_string()),
+        })
+    })
+}
+
 /// Run a wait without the interpreter lock. On the main thread it looks for signals, whose handlers may end it.
 pub fn wait<T, W>(py: Python<'_>, body: W) -> PyResult<T>
 where

@@ -8,6 +8,7 @@ mod death;
 mod enter;
 mod errors;
 mod info;
+mod keeper;
 mod mailbox;
 mod message;
 mod notifier;
@@ -29,6 +30,8 @@ mod _native {
     #[pymodule_export]
     use super::info::{build_info, new_id};
     #[pymodule_export]
+    use super::keeper::{Birth, run_keeper, run_template};
+    #[pymodule_export]
     use super::mailbox::Mailbox;
     #[pymodule_export]
     use super::message::Message;
@@ -39,7 +42,7 @@ mod _native {
     #[pymodule_export]
     use super::replies::Replies;
     #[pymodule_export]
-    use super::runtime::{Runtime, run_keeper};
+    use super::runtime::Runtime;
     #[pymodule_export]
     use super::targets::Targets;
 

@@ -1,4 +1,4 @@
-//! `Runtime`: the runtime of this process, and the keeper's main function.
+//! `Runtime`: the runtime of this process.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyperactor::error::Error;
 use hyperactor::id::{ActorId, MeshId, PortId, ProcId};
-use hyperactor::keeper::{self, KeeperCommand};
+use hyperactor::keeper::KeeperCommand;
 use hyperactor::logs::{Console, LogChange, LogOptions, RunPlace};
 use hyperactor::message::send_answer;
 use hyperactor::runtime;
@@ -35,10 +35,15 @@ impl Runtime {
 #[pymethods]
 impl Runtime {
     #[staticmethod]
-    fn start_client(py: Python<'_>, keeper_command: Vec<String>, host: &str) -> PyResult<Self> {
+    fn start_client(
+        py: Python<'_>,
+        keeper_command: Vec<String>,
+        keeper_environment: Vec<(OsString, OsString)>,
+        host: &str,
+    ) -> PyResult<Self> {
         let mut words = keeper_command.into_iter();
         let program = words.next().ok_or_else(|| PyValueError::new_err("the keeper's command is empty"))?;
-        let command = KeeperCommand { program, arguments: words.collect() };
+        let command = KeeperCommand { program, arguments: words.collect(), environment: keeper_environment };
         let runtime = detached(py, || runtime::Runtime::start_client(&command, host)).map_err(to_python)?;
         Ok(Self(runtime))
     }
@@ -81,7 +86,7 @@ impl Runtime {
         Mailbox { runtime: self.0.clone(), inner: self.0.open_mailbox(ActorId(actor)) }
     }
 
-    #[pyo3(signature = (mesh, name, count, owner, program, arguments, environment, directory, logs, welcome))]
+    #[pyo3(signature = (mesh, name, count, owner, program, arguments, environment, directory, logs, variant, welcome))]
     // One argument for each thing that a process gets.
     #[allow(clippy::too_many_arguments)]
     fn spawn_procs(
@@ -95,6 +100,7 @@ impl Runtime {
         environment: Vec<(OsString, OsString)>,
         directory: OsString,
         logs: (bool, bool, f64, u32),
+        variant: String,
         welcome: &Bound<'_, PyBytes>,
     ) -> PyResult<()> {
         let spawn = SpawnProcs {
@@ -107,6 +113,7 @@ impl Runtime {
             environment,
             directory,
             logs: log_options(logs)?,
+            variant,
             welcome: shared(welcome)?,
         };
         detached(welcome.py(), || self.0.spawn_procs(spawn)).map_err(to_python)
@@ -175,12 +182,6 @@ impl Runtime {
     fn closed(&self) -> bool {
         self.0.is_closed()
     }
-}
-
-/// The whole life of a keeper process.
-#[pyfunction]
-pub fn run_keeper(py: Python<'_>, socket_fd: i32) -> i32 {
-    detached(py, || keeper::run(socket_fd))
 }
 
 fn grace(grace_s: f64) -> PyResult<Duration> {

@@ -24,6 +24,66 @@ ARGUMENTS = ("-m", "monarch._src.actor.bootstrap_main", "3")
 _START_VARIABLES = ("PYTHONPATH", "PYTHONSAFEPATH")
 
 
+# The keeper where workers are programs: it imports this package's native module and nothing else.
+_PLAIN_KEEPER = (
+    "import sys; sys.path.insert(0, {!r}); from monarch import _native; raise SystemExit(_native.run_keeper(0))"
+)
+
+# The keeper that workers are copies of: started as a worker would be. Before Python 3.11 `-c` puts the working directory
+# first, whatever PYTHONSAFEPATH says.
+_TEMPLATE_KEEPER = (
+    "import sys; sys.version_info < (3, 11) and sys.path.pop(0); from monarch._actor.local.template import main; main()"
+)
+
+
+def keeper() -> tuple[list[str], list[tuple[str, str]]]:
+    """The keeper's command, and the variables that it has beside this process's."""
+    if _native.build_info()["platform"] != "linux" or template() == "none":
+        return [program(), "-I", "-S", "-c", _PLAIN_KEEPER.format(package_parent())], []
+    return [program(), "-c", _TEMPLATE_KEEPER, program(), *_likely_modules()], list(_start_variables().items())
+
+
+def template() -> str:
+    """What `MONARCH_TEMPLATE` says of the start of workers.
+
+    `auto`: they are copies of a template, which has PyTorch imported if this process has; `torch`: it always has;
+    `none`: they are programs. Raises `ValueError` for another value.
+    """
+    value = os.environ.get("MONARCH_TEMPLATE") or "auto"
+    if value not in ("auto", "torch", "none"):
+        raise ValueError(f"the variable MONARCH_TEMPLATE is {value!r}: it has to be `auto`, `torch` or `none`")
+    return value
+
+
+def _likely_modules() -> list[str]:
+    """What workers of this program will import besides, as far as one can tell before they are asked for anything."""
+    from monarch._actor.actor import Actor, is_async_kind
+
+    classes = [Actor]
+    for actor_class in classes:
+        classes.extend(actor_class.__subclasses__())
+    found = []
+    if any(actor_class.__module__ == "__main__" for actor_class in classes):
+        found.append("monarch._actor.by_value")
+    if any(map(is_async_kind, classes[1:])):
+        found.append("monarch._actor.local.async_loop")
+    return found
+
+
+def variant() -> str:
+    """What the template of a new worker should have loaded: PyTorch, at its place if this process knows it."""
+    choice = template()
+    torch = sys.modules.get("torch")
+    if torch is not None and choice == "auto":
+        return f"torch@{torch.__file__}"
+    return "torch" if choice == "torch" else ""
+
+
+def torch_file_of(variant: str) -> str:
+    """Where `variant` says that PyTorch is; empty where it does not say."""
+    return variant.partition("@")[2]
+
+
 def program() -> str:
     if not sys.executable:
         raise RuntimeError("cannot start processes: sys.executable is empty, so the interpreter's path is not known")
@@ -52,8 +112,12 @@ def environment() -> list[tuple[str, str]]:
 
     Without `PYTHONSAFEPATH` a file beside the program named like a standard module would be imported by the start-up.
     """
+    return list({**os.environ, **_start_variables()}.items())
+
+
+def _start_variables() -> dict[str, str]:
     path = os.pathsep.join(filter(None, (package_parent(), os.environ.get("PYTHONPATH"))))
-    return list({**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}.items())
+    return {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 
 def welcome(procs: ProcMesh, bootstrap: Callable[[], Any] | None) -> bytes:
@@ -64,6 +128,8 @@ def welcome(procs: ProcMesh, bootstrap: Callable[[], Any] | None) -> bytes:
             "path": [_absolute(entry) for entry in sys.path],
             "argv": list(getattr(sys, "argv", [])),
             "environment": {name: os.environ.get(name) for name in _START_VARIABLES},
+            "umask": _umask(),
+            "affinity": _affinity(),
             "bootstrap": _pickled(bootstrap),
             "mocks": _pickled((mocking.stand_ins, mocking.tensor_engines) if _any_mocks() else None),
             "settings": settings.to_pass_on(),
@@ -82,6 +148,22 @@ def _pickled(value: object) -> tuple[bytes, list[bytes]] | None:
         return None
     payload, buffers = dumps(value)
     return payload, [bytes(buffer) for buffer in buffers]
+
+
+def _umask() -> int | None:
+    """This process's file mode mask; None where it can only be read by changing it, which other threads might notice."""
+    try:
+        with open("/proc/self/status") as status:
+            return next((int(line.split()[1], 8) for line in status if line.startswith("Umask:")), None)
+    except OSError:
+        return None
+
+
+def _affinity() -> tuple[str, set[int]] | None:
+    """This host, and on which of its cores this thread may run; None where the system does not tell."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    return os.uname().nodename, os.sched_getaffinity(0)
 
 
 def _absolute(entry: str) -> str:

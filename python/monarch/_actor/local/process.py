@@ -118,6 +118,7 @@ class Process:
                 launch.environment(),
                 directory,
                 logs.options(),
+                launch.variant(),
                 welcome,
             )
         except BaseException:

@@ -373,6 +373,7 @@ mod tests {
             environment: Vec::new(),
             directory: Default::default(),
             logs: Default::default(),
+            variant: String::new(),
             welcome: bytes::Bytes::new(),
         }
     }

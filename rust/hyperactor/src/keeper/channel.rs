@@ -1,15 +1,17 @@
-//! The keeper's end of the socket: requests come, events go, nothing waits.
+//! The keeper's ends of its sockets: frames come and go, and nothing waits that was not asked to.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use bytes::{Buf, BytesMut};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::{Serialize, de::DeserializeOwned};
 
-use super::protocol::{Event, Request};
 use crate::sys::socket;
 use crate::wire::frame::{Decoded, Frame, FrameError, Limits, Priority, decode};
 
-/// Frames to and from the agent.
+/// Frames to and from the agent, or between a keeper and one of its templates.
 pub(super) struct Channel {
     socket: OwnedFd,
     incoming: BytesMut,
@@ -36,16 +38,32 @@ impl Channel {
         }
     }
 
-    /// The next request that has arrived as a whole, with its descriptors.
-    pub(super) fn next_request(&mut self) -> Result<Option<(Request, Vec<OwnedFd>)>, FrameError> {
+    /// The next header that has arrived as a whole, with its descriptors.
+    pub(super) fn next<H: DeserializeOwned>(&mut self) -> Result<Option<(H, Vec<OwnedFd>)>, FrameError> {
         let Decoded::Frame(frame) = decode(&mut self.incoming, &LIMITS)? else { return Ok(None) };
         let descriptors = self.descriptors.drain(..self.descriptors.len().min(frame.descriptors.into())).collect();
         Ok(Some((frame.decode_header()?, descriptors)))
     }
 
-    /// Queue an event; [`Channel::flush`] sends it.
-    pub(super) fn queue(&mut self, event: &Event) -> Result<(), FrameError> {
-        let frame = Frame::new(Priority::Control, event, Vec::new())?;
+    /// Wait for the next header, until `deadline` if there is one. None at the end.
+    pub(super) fn wait_for<H: DeserializeOwned>(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> io::Result<Option<(H, Vec<OwnedFd>)>> {
+        let mut alive = true;
+        loop {
+            match self.next().map_err(io::Error::other)? {
+                Some(found) => return Ok(Some(found)),
+                None if !alive => return Ok(None),
+                None => wait(self.socket.as_fd(), PollFlags::IN, deadline)?,
+            }
+            alive = self.receive()?;
+        }
+    }
+
+    /// Queue a header; [`Channel::flush`] sends it.
+    pub(super) fn queue<H: Serialize>(&mut self, header: &H) -> Result<(), FrameError> {
+        let frame = Frame::new(Priority::Control, header, Vec::new())?;
         self.outgoing.extend_from_slice(&frame.encode_head());
         Ok(())
     }
@@ -62,6 +80,33 @@ impl Channel {
         Ok(())
     }
 
+    /// Send a header with descriptors, and wait until the socket has taken it.
+    pub(super) fn send<H: Serialize>(
+        &mut self,
+        header: &H,
+        descriptors: &[OwnedFd],
+        deadline: Option<Instant>,
+    ) -> io::Result<()> {
+        let mut frame = Frame::new(Priority::Control, header, Vec::new()).map_err(io::Error::other)?;
+        frame.descriptors = descriptors.len() as u8;
+        let mut left = frame.encode_head();
+        let mut descriptors = descriptors;
+        while !left.is_empty() {
+            match socket::send(&self.socket, &[IoSlice::new(&left)], descriptors) {
+                Ok(count) => {
+                    left.advance(count);
+                    // They went with the first byte.
+                    descriptors = &[];
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    wait(self.socket.as_fd(), PollFlags::OUT, deadline)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Whether something is left to send.
     pub(super) fn has_unsent(&self) -> bool {
         !self.outgoing.is_empty()
@@ -71,6 +116,20 @@ impl Channel {
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+/// Wait until `socket` is ready, or something else happened to it.
+fn wait(socket: BorrowedFd<'_>, flags: PollFlags, deadline: Option<Instant>) -> io::Result<()> {
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let timeout = left.map(|left| Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ });
+        match poll(&mut [PollFd::from_borrowed_fd(socket, flags)], timeout.as_ref()) {
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The agent's side: starting a keeper, and waiting for its end.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -19,6 +20,8 @@ pub struct KeeperCommand {
     pub program: String,
     /// Its arguments, without the program's name.
     pub arguments: Vec<String>,
+    /// Variables that it has beside this process's.
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 /// A keeper that this process has started.
@@ -35,6 +38,7 @@ pub fn start(command: &KeeperCommand) -> io::Result<(KeeperProcess, OwnedFd)> {
     let (ours, theirs) = socket::pair()?;
     let child = Command::new(&command.program)
         .args(&command.arguments)
+        .envs(command.environment.iter().map(|(name, value)| (name, value)))
         .env(AGENT_VARIABLE, std::process::id().to_string())
         .stdin(Stdio::from(theirs))
         // Ctrl-C goes to the terminal's foreground group; until the keeper ignores it, this keeps it away.

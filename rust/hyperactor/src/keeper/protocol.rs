@@ -37,6 +37,9 @@ pub struct Launch {
     pub environment: Vec<(OsString, OsString)>,
     /// Its working directory.
     pub directory: OsString,
+    /// What it would be good to have loaded already where it starts as a copy of a template; empty: what all workers
+    /// need.
+    pub variant: String,
 }
 
 /// From the keeper to its agent.

@@ -1,7 +1,6 @@
 //! The life of a keeper process.
 
-use std::fmt::Display;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
@@ -10,30 +9,35 @@ use rustix::io::Errno;
 
 use super::agent::AgentWatch;
 use super::channel::Channel;
-use super::protocol::{Event, Request};
+use super::complain;
+use super::launch::Newcomer;
+use super::protocol::{Event, ExitStatus, Request};
+use super::starter::{Start, Starter};
+use super::template::{End, Template};
 use super::workers::Workers;
 use crate::id::random_bytes;
 use crate::sys::process::{self, SignalPipe};
 
 /// Be a keeper: the whole life of its process, which has one thread and whose parent holds the other end of `socket`.
-/// Returns when everything that it started has ended; the result is the exit status of the process.
-pub fn run(socket: RawFd) -> i32 {
-    match Keeper::new(socket).and_then(Keeper::serve) {
-        Ok(()) => 0,
+/// Returns when everything that it started has ended. With a `template` it returns in copies of the process, too.
+pub fn run(socket: RawFd, template: Option<Template<'_>>) -> End {
+    match Keeper::new(socket, template).and_then(Keeper::serve) {
+        Ok(end) => end,
         Err(error) => {
             complain("cannot go on", &error);
-            1
+            End::Exit(1)
         }
     }
 }
 
-struct Keeper {
+struct Keeper<'a> {
     /// None after its end.
     agent: Option<AgentWatch>,
     /// None after its end.
     channel: Option<Channel>,
     phase: Phase,
     signals: SignalPipe,
+    starter: Starter<'a>,
     workers: Workers,
 }
 
@@ -52,10 +56,11 @@ struct Ready {
     agent_gone: bool,
     readable: bool,
     signals: bool,
+    templates: bool,
 }
 
-impl Keeper {
-    fn new(socket: RawFd) -> io::Result<Self> {
+impl<'a> Keeper<'a> {
+    fn new(socket: RawFd, template: Option<Template<'a>>) -> io::Result<Self> {
         process::close_inherited(socket);
         process::reserve_control_descriptor()?;
         let socket = process::take_over(socket)?;
@@ -69,18 +74,27 @@ impl Keeper {
             channel: Some(Channel::new(socket)),
             phase: Phase::Serving,
             signals,
+            starter: Starter::new(template),
             workers: Workers::new(token),
         })
     }
 
-    fn serve(mut self) -> io::Result<()> {
+    /// Ends with the keeper's end, or as a copy of it; then all that is the keeper's own is closed behind it.
+    fn serve(mut self) -> io::Result<End> {
         while !self.is_finished() {
             let ready = self.wait().inspect_err(|_| self.workers.kill())?;
             if ready.signals {
                 self.take_signals();
             }
-            if ready.readable {
-                self.take_requests();
+            if ready.readable
+                && let Some(end) = self.take_requests()
+            {
+                return Ok(end);
+            }
+            if ready.templates
+                && let Some(end) = self.take_templates()
+            {
+                return Ok(end);
             }
             if ready.agent_gone {
                 self.lose_agent();
@@ -89,13 +103,13 @@ impl Keeper {
             self.flush();
             self.workers.end_leftovers();
         }
-        Ok(())
+        Ok(End::Exit(0))
     }
 
     fn take_signals(&mut self) {
         let arrived = self.signals.drain();
         if arrived.child {
-            for event in self.workers.reap() {
+            for event in self.workers.reap(|other| self.starter.ended(other)) {
                 self.report(&event);
             }
         }
@@ -104,37 +118,66 @@ impl Keeper {
         }
     }
 
-    fn take_requests(&mut self) {
-        let Some(channel) = &mut self.channel else { return };
-        let alive = channel.receive();
+    /// None unless this process has become a copy, as below.
+    fn take_requests(&mut self) -> Option<End> {
+        let alive = self.channel.as_mut()?.receive();
         while let Some(channel) = &mut self.channel {
-            match channel.next_request() {
-                Ok(Some((request, descriptors))) => self.answer(request, descriptors),
+            match channel.next() {
+                Ok(Some((request, descriptors))) => {
+                    if let Some(end) = self.answer(request, descriptors) {
+                        return Some(end);
+                    }
+                }
                 Ok(None) => break,
                 Err(error) => {
                     complain("cannot understand the agent", &error);
-                    return self.lose_agent();
+                    self.lose_agent();
+                    return None;
                 }
             }
         }
         if !alive.unwrap_or(false) {
             self.lose_agent();
         }
+        None
     }
 
-    fn answer(&mut self, request: Request, descriptors: Vec<OwnedFd>) {
+    fn take_templates(&mut self) -> Option<End> {
+        self.starter.take_ready().into_iter().find_map(|newcomer| self.start(newcomer))
+    }
+
+    fn answer(&mut self, request: Request, descriptors: Vec<OwnedFd>) -> Option<End> {
         match request {
             Request::Launch(request) if self.phase == Phase::Serving => {
-                let event = self.workers.launch(&request, descriptors);
-                self.report(&event);
+                let launch = request.launch;
+                match self.workers.newcomer(request, descriptors) {
+                    Ok(newcomer) => return self.start(newcomer),
+                    Err(error) => self.report(&Event::Failed { launch, error }),
+                }
             }
             Request::Launch(request) => {
-                let error = format!("cannot start `{}`: the keeper of this host is ending", request.program.display());
+                let error = format!("cannot start `{}`: {ENDING}", request.program.display());
                 self.report(&Event::Failed { launch: request.launch, error });
+            }
+            Request::Signal { launch, signal } if self.starter.cancel(launch) => {
+                self.report(&Event::Exited { launch, pid: 0, status: ExitStatus::Signal(signal) });
             }
             Request::Signal { launch, signal } => self.workers.signal(launch, signal),
             Request::Shutdown { grace_ms } => self.end(Duration::from_millis(grace_ms)),
         }
+        None
+    }
+
+    fn start(&mut self, newcomer: Newcomer) -> Option<End> {
+        let launch = newcomer.request.launch;
+        let event = match self.starter.start(newcomer) {
+            Start::Copy(end) => return Some(end),
+            Start::Failed(error) => Event::Failed { launch, error },
+            Start::Runs(pid) => self.workers.started(launch, pid),
+            Start::Waits => return None,
+        };
+        self.report(&event);
+        None
     }
 
     fn lose_agent(&mut self) {
@@ -149,6 +192,9 @@ impl Keeper {
         match self.phase {
             Phase::Serving => {
                 self.workers.terminate();
+                for launch in self.starter.end() {
+                    self.report(&Event::Failed { launch, error: format!("cannot start a worker: {ENDING}") });
+                }
                 self.phase = Phase::Ending(until);
             }
             Phase::Ending(before) => self.phase = Phase::Ending(before.min(until)),
@@ -191,8 +237,14 @@ impl Keeper {
         });
         let agent = self.agent.as_ref().and_then(AgentWatch::descriptor).map(|agent| (agent, PollFlags::IN));
         let sources = [Some((self.signals.as_fd(), PollFlags::IN)), channel, agent];
-        let mut entries: Vec<_> =
-            sources.iter().flatten().map(|&(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
+        let templates = self.starter.descriptors().map(|template| (template, PollFlags::IN));
+        let mut entries: Vec<_> = sources
+            .iter()
+            .flatten()
+            .copied()
+            .chain(templates)
+            .map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags))
+            .collect();
         match poll(&mut entries, self.timeout().as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -200,8 +252,9 @@ impl Keeper {
         let mut happened = entries.iter().map(|entry| !entry.revents().is_empty());
         let [signals, readable, agent_gone] =
             sources.map(|source| source.is_some() && happened.next().unwrap_or(false));
+        let templates = happened.any(|happened| happened);
         let agent_gone = agent_gone || self.agent.as_ref().is_some_and(AgentWatch::is_known_gone);
-        Ok(Ready { agent_gone, readable, signals })
+        Ok(Ready { agent_gone, readable, signals, templates })
     }
 
     fn timeout(&self) -> Option<Timespec> {
@@ -228,10 +281,8 @@ fn leave_session() {
     }
 }
 
-/// A message for the log of the agent, if anybody still reads it.
-fn complain(what: &str, error: &dyn Display) {
-    let _ = writeln!(io::stderr(), "monarch keeper {}: {what}: {error}", std::process::id());
-}
+/// Why nothing starts any more.
+const ENDING: &str = "the keeper of this host is ending";
 
 /// How long workers may take to end by themselves when the agent's process is gone. Everything has to be gone two
 /// seconds after it; the rest is for killing what is left.

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::launch::{MARK_VARIABLE, launch};
+use super::launch::{MARK_VARIABLE, Newcomer};
 use super::protocol::{Event, Launch};
 use crate::sys::process;
 
@@ -30,16 +30,18 @@ impl Workers {
         self.live.is_empty()
     }
 
-    /// Start a process.
-    pub(super) fn launch(&mut self, request: &Launch, descriptors: Vec<OwnedFd>) -> Event {
-        let launch_id = request.launch;
-        match launch(request, descriptors, &self.mark(request)) {
-            Ok(pid) => {
-                self.live.insert(pid, launch_id);
-                Event::Started { launch: launch_id, pid: Pid::as_raw(Some(pid)) }
-            }
-            Err(error) => Event::Failed { launch: launch_id, error },
-        }
+    /// The worker that a launch asks for, with a mark in its environment that tells it from all others.
+    pub(super) fn newcomer(&self, mut request: Launch, descriptors: Vec<OwnedFd>) -> Result<Newcomer, String> {
+        let mark = self.mark(&request);
+        request.environment.retain(|(name, _)| name != MARK_VARIABLE);
+        request.environment.push((MARK_VARIABLE.into(), mark.into()));
+        Newcomer::new(request, descriptors)
+    }
+
+    /// One of them runs.
+    pub(super) fn started(&mut self, launch: u64, pid: Pid) -> Event {
+        self.live.insert(pid, launch);
+        Event::Started { launch, pid: Pid::as_raw(Some(pid)) }
     }
 
     /// Send a signal to the group of a launched process.
@@ -59,8 +61,8 @@ impl Workers {
         }
     }
 
-    /// Reap all that have ended, and end the groups of launched ones.
-    pub(super) fn reap(&mut self) -> Vec<Event> {
+    /// Reap all that have ended, and end the groups of launched ones; `other` hears of each that was none.
+    pub(super) fn reap(&mut self, mut other: impl FnMut(Pid)) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some(ended) = process::ended_child() {
             if let Some(launch) = self.live.remove(&ended.pid) {
@@ -68,6 +70,8 @@ impl Workers {
                 let _ = kill_process_group(ended.pid, Signal::KILL);
                 self.ended_sessions.push(ended.pid);
                 events.push(Event::Exited { launch, pid: Pid::as_raw(Some(ended.pid)), status: ended.status });
+            } else {
+                other(ended.pid);
             }
             process::reap(ended);
         }
@@ -149,6 +153,7 @@ mod tests {
             arguments: vec![],
             environment: vec![(MARK_VARIABLE.into(), "aa.3".into())],
             directory: Default::default(),
+            variant: String::new(),
         };
         assert_eq!(Workers::new("bb".into()).mark(&request), "aa.3/bb.5");
     }

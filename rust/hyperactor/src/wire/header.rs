@@ -154,6 +154,8 @@ pub struct SpawnProcs {
     pub directory: OsString,
     /// How the output of the processes is treated.
     pub logs: LogOptions,
+    /// What it would be good to have loaded already in them, see [`Launch`](crate::keeper::protocol::Launch).
+    pub variant: String,
     /// What each process is given to start with.
     #[serde(skip)]
     pub welcome: bytes::Bytes,

@@ -45,7 +45,7 @@ pub fn spawn(command: &mut Command, control: BorrowedFd<'_>) -> io::Result<Pid> 
     };
     // SAFETY: the closure only makes system calls, all of them async-signal-safe, and allocates nothing.
     unsafe { command.pre_exec(before_exec) };
-    let child = without_signals(|| command.spawn())?;
+    let child = with_signals_held(|| command.spawn(), |_| false)?;
     Ok(Pid::from_child(&child))
 }
 
@@ -80,13 +80,17 @@ fn wait_for_any() -> io::Result<libc::siginfo_t> {
     }
 }
 
-/// Keep signals away until the new process has left this one's handlers behind.
-fn without_signals<T>(action: impl FnOnce() -> T) -> T {
+/// Keep signals away while `action` runs, and after it if `hold` says so: a new process has to leave this one's
+/// handlers behind first.
+pub(super) fn with_signals_held<T>(action: impl FnOnce() -> T, hold: impl FnOnce(&T) -> bool) -> T {
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: with a null set pthread_sigmask changes nothing and writes the present one to `before`.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), before.as_mut_ptr()) };
     crate::sys::signals::block_all();
     let result = action();
+    if hold(&result) {
+        return result;
+    }
     // SAFETY: `before` was initialised by the first call, which cannot fail with these arguments.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
     result
@@ -104,4 +108,4 @@ fn reset_signals() {
 }
 
 /// Linux has most signals; other systems refuse the numbers that they lack.
-const LAST_SIGNAL: libc::c_int = 64;
+pub(super) const LAST_SIGNAL: libc::c_int = 64;

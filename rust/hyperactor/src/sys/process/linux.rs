@@ -5,12 +5,18 @@ use std::{fs, io};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
+pub use super::title::{can_show, show_as};
 use super::{Handle, posix};
 
 /// From now on be the parent of every descendant whose own parent ends.
 pub fn adopt_orphans() {
     // Where that is denied we live as on a system without it.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+}
+
+/// Whether this process is such a parent.
+pub fn adopts_orphans() -> bool {
+    matches!(rustix::process::child_subreaper(), Ok(Some(_)))
 }
 
 /// A pidfd.

@@ -5,11 +5,14 @@
 //! `linux` does what `posix` does where a sandbox denies the call.
 
 mod child;
+pub mod copy;
 mod descriptors;
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 mod linux;
 mod posix;
 mod signal_pipe;
+#[cfg(all(target_os = "linux", not(feature = "portable")))]
+mod title;
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 use linux as platform;
@@ -20,7 +23,7 @@ use std::os::fd::OwnedFd;
 
 pub use child::{CONTROL_DESCRIPTOR, Ended, ended_child, has_children, reap, spawn};
 pub use descriptors::{close_inherited, reserve_control_descriptor, take_over};
-pub use platform::{adopt_orphans, children, environment, handle_of};
+pub use platform::{adopt_orphans, adopts_orphans, can_show, children, environment, handle_of, show_as};
 pub use signal_pipe::{Arrived, SignalPipe};
 
 /// A way to learn of the end of any process, related or not.

@@ -2,6 +2,7 @@
 
 #![cfg_attr(all(target_os = "linux", not(feature = "portable")), allow(dead_code))] // Linux takes some of it.
 
+use std::ffi::OsString;
 use std::io;
 
 use rustix::process::Pid;
@@ -10,6 +11,21 @@ use super::Handle;
 
 /// Orphans go to the first process of the system; there is no other way.
 pub fn adopt_orphans() {}
+
+/// It is not.
+pub fn adopts_orphans() -> bool {
+    false
+}
+
+/// Not here.
+pub fn can_show() -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Not here.
+pub fn show_as(_arguments: &[OsString], _environment: &[(OsString, OsString)]) -> io::Result<()> {
+    can_show()
+}
 
 /// None.
 pub fn handle_of(_process: Pid) -> Handle {

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use libc::c_int;
@@ -60,6 +60,20 @@ impl AsFd for SignalPipe {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// In a copy of the process that installed it: the pipe is the original's.
+pub(super) fn forget() {
+    let write = WRITE_END.swap(-1, Ordering::Relaxed);
+    if write >= 0 {
+        // SAFETY: `install` opened it for this static, which nobody reads it from any more.
+        drop(unsafe { OwnedFd::from_raw_fd(write) });
+    }
+}
+
+/// Whether an action is that of [`SignalPipe::install`].
+pub(super) fn handles(action: &libc::sigaction) -> bool {
+    action.sa_sigaction == on_signal as extern "C" fn(c_int) as libc::sighandler_t
 }
 
 /// Let every signal in.
