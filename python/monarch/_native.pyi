@@ -294,7 +294,7 @@ class Runtime:
 
 @final
 class Birth:
-    """What a copy of a keeper or of a template has to become: a worker (control socket: descriptor 3), or a template."""
+    """What a copy of a keeper or of a template has to become: a worker (control socket: 3), or a template."""
 
     @property
     def is_template(self) -> bool:
@@ -320,8 +320,10 @@ def run_keeper(
     """
 
 def run_template(socket_fd: int, variant: str, objection: str | None) -> int | Birth:
-    """The rest of the life of a template that has loaded `variant`, or why copies of it would not do; and that of a copy
-    as far as that is a worker's birth."""
+    """The rest of the life of a template that has loaded `variant`, unless there is an `objection` to copies of it.
+
+    In a copy it returns the worker's birth.
+    """
 
 def interpreter_ends() -> None:
     """Last step of a program's exit: threads that wait in the runtime stay there, instead of coming back to an

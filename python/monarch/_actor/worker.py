@@ -74,7 +74,7 @@ def _resemble_program(welcome: dict[str, Any], host: str) -> None:
 def _share_cores(procs: ProcMesh) -> None:
     """Where PyTorch came with the template: use a fair share of the cores, unless the program says how many threads."""
     torch = sys.modules.get("torch")
-    if torch is None or "OMP_NUM_THREADS" in os.environ or "MKL_NUM_THREADS" in os.environ:
+    if torch is None or os.environ.get("OMP_NUM_THREADS") or os.environ.get("MKL_NUM_THREADS"):
         return
     here = len(procs._root.region) // len(procs._root.host._region)
     torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // here))

@@ -29,8 +29,8 @@ _PLAIN_KEEPER = (
     "import sys; sys.path.insert(0, {!r}); from monarch import _native; raise SystemExit(_native.run_keeper(0))"
 )
 
-# The keeper that workers are copies of: started as a worker would be. Before Python 3.11 `-c` puts the working directory
-# first, whatever PYTHONSAFEPATH says.
+# The keeper that workers are copies of: started as a worker would be. Before Python 3.11 `-c` puts the working
+# directory first, whatever PYTHONSAFEPATH says.
 _TEMPLATE_KEEPER = (
     "import sys; sys.version_info < (3, 11) and sys.path.pop(0); from monarch._actor.local.template import main; main()"
 )
@@ -151,7 +151,7 @@ def _pickled(value: object) -> tuple[bytes, list[bytes]] | None:
 
 
 def _umask() -> int | None:
-    """This process's file mode mask; None where it can only be read by changing it, which other threads might notice."""
+    """This process's file mode mask; None where reading it means changing it, which other threads might notice."""
     try:
         with open("/proc/self/status") as status:
             return next((int(line.split()[1], 8) for line in status if line.startswith("Umask:")), None)

@@ -89,6 +89,8 @@ def _objection() -> str | None:
     """Why a copy of this interpreter would not be what a fresh one is."""
     if sys.gettrace() is not None or sys.getprofile() is not None or _is_monitored():
         return "a debugger, profiler or coverage tool is at work in every interpreter that starts"
+    if sys.stdout is None or sys.stderr is None:
+        return "the program has closed its standard output or error, and a worker has its own"
     return None
 
 
