@@ -34,15 +34,15 @@ LOOK = """
 def test_a_copy_is_what_a_program_would_be(run_program: RunProgram, tmp_path: Path) -> None:
     copies = run_program(LOOK, EARLY="1")
     (tmp_path / "elsewhere").rmdir()
-    programs = run_program(LOOK, EARLY="1", MONARCH_TEMPLATE="none")
+    programs = run_program(LOOK, EARLY="1", MONARCH_WORKER_TEMPLATE="none")
     assert copies.starts == [f"worker {n} is a copy of the keeper: nothing more is wanted" for n in range(3)]
     assert programs.starts == []
     copy, other = copies.result
     assert copy == other
     program = programs.result[0]
     for environment in ("environment", "environment at its beginning"):
-        assert copy[environment].pop("MONARCH_TEMPLATE", None) is None
-        assert program[environment].pop("MONARCH_TEMPLATE") == "none"
+        assert copy[environment].pop("MONARCH_WORKER_TEMPLATE", None) is None
+        assert program[environment].pop("MONARCH_WORKER_TEMPLATE") == "none"
     assert copy.pop("main module") == []
     del program["main module"]  # that of the command, which is no program's
     assert copy == program
@@ -156,16 +156,6 @@ def test_a_program_without_standard_output_has_workers_that_have_one(tmp_path: P
     )
     done = subprocess.run([sys.executable, str(program)], preexec_fn=lambda: os.close(1), timeout=100)
     assert done.returncode == len("text")
-
-
-def test_a_value_of_monarch_template_that_is_none_of_its_words_is_refused(run_program: RunProgram) -> None:
-    body = """
-    try:
-        this_host()
-    except ValueError as error:
-        print(json.dumps(str(error)))
-    """
-    assert "MONARCH_TEMPLATE is 'often'" in run_program(body, MONARCH_TEMPLATE="often").result
 
 
 def test_a_directory_that_is_gone_is_named(run_program: RunProgram) -> None:

@@ -75,7 +75,7 @@ def test_a_template_that_is_unfit_is_replaced_by_the_keeper(
     mesh = start(2)
     print(json.dumps([values(mesh.rank.call().get()), values(mesh.loaded.call("torch").get())]))
     """
-    done = run_program(body, PYTHONPATH=str(place), MONARCH_TEMPLATE="torch")
+    done = run_program(body, PYTHONPATH=str(place), MONARCH_WORKER_TEMPLATE="torch")
     assert done.result == [[0, 1], [False, False]]
     assert done.starts == [f"worker {n} is a copy of the keeper: with torch: {UNFIT[torch]}" for n in range(2)]
 
@@ -119,6 +119,6 @@ def test_a_worker_that_is_stopped_while_its_template_loads_never_starts(
         except Exception as error:
             print(json.dumps(str(error)))
     """
-    done = run_program(body, PYTHONPATH=str(place), MONARCH_TEMPLATE="torch")
+    done = run_program(body, PYTHONPATH=str(place), MONARCH_WORKER_TEMPLATE="torch")
     assert "SIGKILL" in done.result
     assert done.starts == []

@@ -115,6 +115,21 @@ class EncodingName(Kind):
         raise ValueError(f"it has to be one of {', '.join(encoding.name for encoding in Encoding)}")
 
 
+class OneOf(Kind):
+    """One of some words."""
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+        self.name = ", ".join(words[:-1]) + f" or {words[-1]}"
+
+    def check(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise TypeError("it has to be a str")
+        if value not in self.words:
+            raise ValueError(f"it has to be {self.name}")
+        return value
+
+
 class Transport(Kind):
     """A word such as `tcp`, an address to bind such as `tcp://host:port`, or a `ChannelTransport`."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._kinds import Duration, Encoding, EncodingName, Flag, Kind, Number, Optional, Text, Transport, Whole
+from ._kinds import Duration, Encoding, EncodingName, Flag, Kind, Number, OneOf, Optional, Text, Transport, Whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,6 +146,14 @@ _ENDS = (
 )
 
 _STARTS = (
+    Key(
+        "worker_template",
+        OneOf("auto", "torch", "none"),
+        "auto",
+        "MONARCH_WORKER_TEMPLATE",
+        "Start workers as copies of a template with PyTorch if the program has imported it, always, or not at all.",
+        has_effect=True,
+    ),
     _idle(_HM, "default_transport", Transport(), "unix", "Where new listeners bind."),
     _idle(_HM, "proc_launcher_kind", _TEXT, "", "What starts processes: `native` or `systemd`."),
     _idle(_HM, "use_direct_spawn", _FLAG, False, "Another way to start processes."),

@@ -38,21 +38,9 @@ _TEMPLATE_KEEPER = (
 
 def keeper() -> tuple[list[str], list[tuple[str, str]]]:
     """The keeper's command, and the variables that it has beside this process's."""
-    if _native.build_info()["platform"] != "linux" or template() == "none":
+    if _native.build_info()["platform"] != "linux" or settings.value("worker_template") == "none":
         return [program(), "-I", "-S", "-c", _PLAIN_KEEPER.format(package_parent())], []
     return [program(), "-c", _TEMPLATE_KEEPER, program(), *_likely_modules()], list(_start_variables().items())
-
-
-def template() -> str:
-    """What `MONARCH_TEMPLATE` says of the start of workers.
-
-    `auto`: they are copies of a template, which has PyTorch imported if this process has; `torch`: it always has;
-    `none`: they are programs. Raises `ValueError` for another value.
-    """
-    value = os.environ.get("MONARCH_TEMPLATE") or "auto"
-    if value not in ("auto", "torch", "none"):
-        raise ValueError(f"the variable MONARCH_TEMPLATE is {value!r}: it has to be `auto`, `torch` or `none`")
-    return value
 
 
 def _likely_modules() -> list[str]:
@@ -72,7 +60,7 @@ def _likely_modules() -> list[str]:
 
 def variant() -> str:
     """What the template of a new worker should have loaded: PyTorch, at its place if this process knows it."""
-    choice = template()
+    choice = settings.value("worker_template")
     torch = sys.modules.get("torch")
     if torch is not None and choice == "auto":
         return f"torch@{torch.__file__}"
