@@ -162,16 +162,14 @@ def test_a_directory_that_is_gone_is_named(run_program: RunProgram) -> None:
     body = """
     import monarch.actor
     monarch.actor.unhandled_fault_hook = lambda failure: None
-    start().pid.call().get()
     os.mkdir("gone")
     os.chdir("gone")
     procs = this_host().spawn_procs()
-    directory = os.getcwd()
+    procs.initialized.get()
     os.chdir("..")
     os.rmdir("gone")
-    respawned = procs.initialized
+    procs.respawn().get()  # nobody has died
     try:
-        respawned.get()
         procs.respawn([0]).get()
         procs.spawn("start", Start).pid.call_one().get()
     except Exception as error:
