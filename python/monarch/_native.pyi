@@ -51,6 +51,8 @@ class Death:
     @property
     def reason(self) -> str: ...  # one sentence for a person
     @property
+    def why(self) -> str: ...  # the sentence without who; empty for kinds "exit" and "signal"
+    @property
     def tail(self) -> tuple[list[str], str] | None: ...  # last lines on stderr, and the file with all ("": gone)
     @property
     def fell(self) -> list[str]: ...  # labels of the process meshes that were stopped because of it
@@ -205,15 +207,72 @@ class Targets:
         """Positions whose process is known to be dead."""
 
 @final
+class ClusterKey:
+    """A secret that everybody of a cluster has. `OSError` where a file cannot be used, `ValueError` for no key."""
+
+    @staticmethod
+    def read(path: str) -> ClusterKey | None:
+        """None where there is no such file; `ValueError` where others may read it."""
+    @staticmethod
+    def create(path: str) -> ClusterKey:
+        """A new one in a new file of mode 0600; `OSError` where the file is there."""
+    @staticmethod
+    def read_or_create(path: str) -> ClusterKey: ...
+    @staticmethod
+    def read_descriptor(number: int) -> ClusterKey:
+        """Read, and close, an inherited descriptor."""
+
+# Words before the program, program ("": the host's), arguments, environment (None removes a variable), whether the
+# host's environment is inherited, directory ("": the host's).
+Command = tuple[Sequence[str], str, Sequence[str], Sequence[tuple[str, str | None]], bool, str]
+
+@final
+class HostListener:
+    """The listening socket of a host's program. One client is served at a time."""
+
+    def __new__(cls, address: str, key: ClusterKey | str | None, insecure: bool = False) -> Self:
+        """`key` may be the file that a client will make. `ValueError` where strangers could come in."""
+    @property
+    def address(self) -> str:
+        """Where others find it, with the port that the system chose."""
+    @property
+    def open_to_strangers(self) -> bool: ...
+    def serve(
+        self,
+        name: str,
+        keeper: tuple[Sequence[str], Sequence[tuple[str, str]]],
+        command: Command,
+        timeout: float | None = None,
+    ) -> HostSession | None:
+        """Wait for the next client and begin to serve it; None when `timeout` seconds passed first.
+
+        Processes run `command` where the client says nothing else.
+        """
+    def end(self, session: HostSession) -> bool:
+        """End all that the client left; True where the host's program shall end too. The next client may come."""
+
+@final
+class HostSession:
+    """A client that is served."""
+
+    @property
+    def client(self) -> str: ...
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until the client is gone or has released the host; False when `timeout` seconds passed first."""
+
+def check_address(address: str) -> None:
+    """`ValueError` for a malformed address of a host."""
+
+@final
 class Runtime:
     """The runtime of this process: its links, mailboxes and, in a client, the host's agent. One per process."""
 
     @staticmethod
     def start_client(
-        keeper_command: Sequence[str], keeper_environment: Sequence[tuple[str, str]], host: str
+        keeper_command: Sequence[str], keeper_environment: Sequence[tuple[str, str]], host: str, command: Command
     ) -> Runtime:
         """Become a client: start the keeper (program and arguments, variables beside this process's) and the agent of
-        this host."""
+        this host. Processes that other hosts' actors start here run `command` where they say nothing else."""
     @staticmethod
     def start_worker(control_fd: int) -> Runtime:
         """Become a worker: take over the control socket and wait for the welcome."""
@@ -239,22 +298,30 @@ class Runtime:
         name: str,
         count: int,
         owner: bytes,
-        program: str,
-        arguments: Sequence[str],
-        environment: Sequence[tuple[str, str]],
-        directory: str,
+        commands: Sequence[Command],
         logs: tuple[bool, bool, float, int],
         variant: str,
         welcome: bytes,
+        hosts: Sequence[bytes],
     ) -> None:
         """Start `count` processes as process mesh `mesh`, owned by actor `owner` of this process.
 
+        They are spread evenly over `hosts`, in order. One command serves for all, or there is one for each.
         `logs` says of their output: whether it is shown at the client, whether with ranks, after how many seconds of
         waiting for equal lines of other ranks (0: none), and how many last lines a death quotes; where they are
         copies of a template, it should have loaded `variant`. Returns at once; they can be sent to at once. In the
         client raises `OSError`/`RuntimeError` where a limit is in the way; elsewhere, and for a failure to start, calls
         to the members fail with a Death of kind "launch".
         """
+    def attach_hosts(
+        self, hosts: Sequence[tuple[bytes, str]], key: ClusterKey | None, client: str, patience_s: float
+    ) -> Replies:
+        """Client only: attach hosts under new identities. Each answers with its name, or STATUS_ERROR and why not.
+
+        Where nobody listens yet it is tried for `patience_s` seconds. `client` tells hosts who this is.
+        """
+    def release_hosts(self, hosts: Sequence[bytes], exit: bool) -> Replies:
+        """Client only: end all processes there, and with `exit` the hosts' programs; one answer when all have."""
     def stop_procs(self, mesh: bytes, reason: str, grace_s: float) -> Replies:
         """Let the processes of `mesh` end, kill those that live after `grace_s` seconds; ready when all are gone."""
     def respawn_procs(self, mesh: bytes, ranks: Sequence[int] | None = None) -> Replies:

@@ -76,10 +76,16 @@ def test_more_processes_than_the_descriptor_limit_allows_names_limit_and_number(
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.parametrize("option", ["proc_bind", "bootstrap_command"])
-def test_options_that_do_not_work_yet_say_so(option: str) -> None:
-    with pytest.raises(NotImplementedError, match=option):
-        this_host().spawn_procs(**{option: [{}]})
+def test_bindings_are_checked_before_anything_starts() -> None:
+    with pytest.raises(ValueError, match="proc_bind has 1 entries: it needs one for each of the 2"):
+        this_host().spawn_procs({"gpus": 2}, proc_bind=[{"cpus": "0"}])
+    with pytest.raises(ValueError, match="the key 'cpu': known are cpus, cpunodebind"):
+        this_host().spawn_procs(proc_bind=[{"cpu": "0"}])
+
+
+def test_a_bootstrap_command_is_checked_before_anything_starts() -> None:
+    with pytest.raises(TypeError, match="has to return a BootstrapCommand"):
+        this_host().spawn_procs(bootstrap_command=lambda point: "python")  # type: ignore[arg-type, return-value]
 
 
 def test_what_is_not_an_actor_class_cannot_be_spawned(one: ProcMesh) -> None:

@@ -94,7 +94,7 @@ class Cause:
             return cls("exit", reason, None, last_words(death), death.exit_code, None, tuple(death.fell))
         how = "could not be started" if death.kind == "launch" else "was lost"
         return cls(
-            "exit" if death.kind == "launch" else "host_lost", f"{_process(death, processes)} {how}: {death.reason}"
+            "exit" if death.kind == "launch" else "host_lost", f"{_process(death, processes)} {how}: {death.why}"
         )
 
     def explained(self, why: str) -> Cause:

@@ -12,7 +12,7 @@ from monarch import _native
 from monarch._actor import context, logs, requests, settings, thread_context
 from monarch._actor.context import Context, Instance, _context
 from monarch._actor.errors import SupervisionError
-from monarch._actor.host_mesh import HostMesh
+from monarch._actor.host_mesh import single_host
 from monarch._actor.local import fatal, launch
 from monarch._actor.local.process import Process
 from monarch._actor.local.root import Root
@@ -42,11 +42,11 @@ def start() -> Process:
 
 def _start() -> Process:
     host_name = os.uname().nodename
-    runtime = _native.Runtime.start_client(*launch.keeper(), host_name)
+    runtime = _native.Runtime.start_client(*launch.keeper(), host_name, launch.own_command())
     settings.warn_of_unknown_variables()
     logs.set_up(runtime)
     nowhere = Extent((), ())
-    host = HostMesh(runtime.mesh, host_name, nowhere.region)
+    host = single_host(runtime.mesh, host_name)
     procs = ProcMesh(ProcMeshRoot(runtime.mesh, "client", nowhere.region, host), nowhere.region)
     process = Process(runtime, host, procs)
     process.root = Root(process, _native.new_id())

@@ -6,55 +6,87 @@ from operator import index as to_int
 
 from monarch._actor import settings
 from monarch._actor.context import process
+from monarch._actor.future import Future
+from monarch._actor.mesh_root import MeshRoot
 from monarch._actor.mesh_trait import MeshTrait
-from monarch._actor.shape import Extent
+from monarch._actor.shape import Extent, Region
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-    from typing import Any, NoReturn
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from os import PathLike
+    from typing import Any
 
     from typing_extensions import Self
 
+    from monarch import _native
+    from monarch._actor.bootstrap_command import BootstrapCommand
     from monarch._actor.proc_mesh import ProcMesh
-    from monarch._actor.shape import Region
+    from monarch._actor.shape import Point
+
+    Hosts = tuple[tuple[bytes, str], ...]
+
+
+class HostMeshRoot(MeshRoot):
+    """Hosts as they were attached: identity and name of each, in order."""
+
+    __slots__ = ("attached", "hosts")
+
+    member = "host"
+
+    def __init__(self, identity: bytes, name: str, region: Region, hosts: Hosts) -> None:
+        super().__init__(identity, name, region, region)
+        self.hosts = hosts
+        self.attached: _native.Replies | None = None  # one answer for each host, where they were attached from here
 
 
 class HostMesh(MeshTrait):
     """Hosts, or a view of some of them. `this_host()` has no dimensions: it is one host.
 
-    A value: pickles small, and processes can be started on it wherever it arrives.
+    A value: pickles small, and processes can be started on it wherever it arrives. Only the object that
+    `attach_to_workers` (or a job) returned can stop hosts; `async with` shuts them down at the end.
     """
 
-    def __init__(self, agent: bytes, name: str, region: Region) -> None:
-        self._agent = agent  # process mesh of the client whose agent looks after the host
-        self._name = name
+    def __init__(self, root: HostMeshRoot, region: Region, owned: bool = False, python: str | None = None) -> None:
+        self._root = root
         self._view = region
+        self._owned = owned
+        self._python = python  # the interpreter of processes that are spawned here, where it is not the host's
 
     @property
     def _region(self) -> Region:
         return self._view
 
     def _with_region(self, region: Region) -> Self:
-        return type(self)(self._agent, self._name, region)
+        return type(self)(self._root, region, python=self._python)
 
     def spawn_procs(
         self,
         per_host: Mapping[str, int] | None = None,
         bootstrap: Callable[[], None] | Callable[[], Awaitable[None]] | None = None,
         name: str | None = None,
-        proc_bind: list[dict[str, str]] | None = None,
-        bootstrap_command: Any = None,
+        proc_bind: Sequence[Mapping[str, str]] | None = None,
+        bootstrap_command: BootstrapCommand | Callable[[Point], BootstrapCommand] | None = None,
     ) -> ProcMesh:
         """Start processes on each host: `spawn_procs({"gpus": 8})`; one without `per_host`. Returns at once.
 
         The mesh has the dimensions of the hosts, then those of `per_host`. `bootstrap` runs in every process before any
-        actor. Raises `TypeError` and `ValueError` for wrong dimensions, `OSError` or `RuntimeError` where a limit of
-        the machine is in the way (the text names the number to raise).
+        actor. `proc_bind` binds the processes of each host to CPUs and memory, one dict for each of them with the keys
+        `cpus` (as of taskset) or `cpunodebind`, `membind`, `physcpubind` (as of numactl). `bootstrap_command` says how
+        processes are started: one command for all, or a function of the point.
+
+        Raises `TypeError` and `ValueError` for wrong dimensions and bindings, `RuntimeError` when the hosts were
+        stopped, `OSError` or `RuntimeError` where a limit of the machine is in the way (the text names the number to
+        raise).
         """
-        _refuse_unsupported(proc_bind=proc_bind, bootstrap_command=bootstrap_command)
+        if self._root.stopped is not None:
+            raise RuntimeError(f"cannot spawn processes on {self!r}: the hosts have already been {self._root.stopped}")
+        from monarch._actor.hosts.commands import commands
+
         extent = _procs_extent(self._view.extent, per_host)
-        return process().spawn_proc_mesh(self, extent, name or "anon", bootstrap)
+        per_host_count = extent.nelements // len(self._view)
+        how = commands(self, extent, per_host_count, proc_bind, bootstrap_command, self._python)
+        return process().spawn_proc_mesh(self, extent, name or "anon", bootstrap, how)
 
     @property
     def stream_logs(self) -> bool:
@@ -62,31 +94,90 @@ class HostMesh(MeshTrait):
         shown: bool = settings.value("enable_log_forwarding")
         return shown
 
-    def stop(self) -> NoReturn:
-        """Raises `RuntimeError`: this host is only referred to, and ends with the program."""
-        raise RuntimeError(f"cannot stop {self!r}: it is a reference to the host that this program runs on")
+    @property
+    def initialized(self) -> Future[bool]:
+        """Done when all hosts of the mesh are attached; raises `RuntimeError` that names each that is not, and why."""
+        from monarch._actor.hosts.attaching import all_attached
+        from monarch._actor.mesh_root import Subject
 
-    shutdown = stop
+        root = self._root
+        subject = Subject(f"{root.name}.initialized", root.region.extent, root)
+        if root.attached is None:
+            return Future._now(lambda _: True, subject)
+        return Future._of(root.attached, len(root.hosts), all_attached, subject, quiet=True)
+
+    def with_python_executable(self, path: str | PathLike[str]) -> HostMesh:
+        """The same hosts with another interpreter for the processes that are spawned on them from now on."""
+        from os import fspath
+
+        return HostMesh(self._root, self._view, self._owned, fspath(path))
+
+    def stop(self) -> Future[None]:
+        """End all processes on the hosts and leave the hosts ready for another client.
+
+        Starts at once and may be repeated. Raises `RuntimeError` on a view or a reference.
+        """
+        return self._release(False)
+
+    def shutdown(self) -> Future[None]:
+        """End all processes on the hosts, and the worker programs of the hosts: they exit with status 0.
+
+        Starts at once and may be repeated. Raises `RuntimeError` on a view or a reference.
+        """
+        return self._release(True)
+
+    def _release(self, exit: bool) -> Future[None]:
+        if not self._owned:
+            verb = "shut down" if exit else "stop"
+            raise RuntimeError(f"cannot {verb} {self!r}: it is a reference; only what attached the hosts can")
+        return process().release_hosts(self._root, exit)
+
+    async def __aenter__(self) -> Self:
+        if self._root.stopped is not None:
+            raise RuntimeError(f"the hosts {self._root.name!r} have already been {self._root.stopped}")
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.shutdown()
+
+    def _identities(self) -> tuple[bytes, ...]:
+        """Who the hosts of this view are, in order."""
+        hosts = self._root.hosts
+        return tuple(hosts[rank][0] for rank in self._view.ranks())
+
+    def _host(self, position: int) -> HostMesh:
+        """One host of this view, as a mesh without dimensions."""
+        return HostMesh(self._root, Region.of_rank(self._view.base_rank(position)), python=self._python)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, HostMesh):
             return NotImplemented
-        return (self._agent, self._view) == (other._agent, other._view)
+        return (self._identities(), self._view.extent) == (other._identities(), other._view.extent)
 
     def __hash__(self) -> int:
-        return hash((self._agent, self._view))
+        return hash((self._identities(), self._view.extent))
 
     def __repr__(self) -> str:
-        return f"<HostMesh {self._name} {self._view.extent}>"
+        state = f", {self._root.stopped}" if self._root.stopped is not None else ""
+        return f"<HostMesh {self._root.name} {self._view.extent}{state}>"
 
-    def __reduce__(self) -> tuple[object, tuple[bytes, str, Region]]:
-        return HostMesh, (self._agent, self._name, self._view)
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        root = self._root
+        region = None if self._view == root.region else self._view
+        return _arrived, (root.identity, root.name, root.region, root.hosts, region, self._python)
 
 
-def _refuse_unsupported(**options: object) -> None:
-    for option, value in options.items():
-        if value is not None:
-            raise NotImplementedError(f"spawn_procs: `{option}` is not supported by this version")
+def single_host(identity: bytes, name: str) -> HostMesh:
+    """The host of a client, as a mesh without dimensions."""
+    region = Extent((), ()).region
+    return HostMesh(HostMeshRoot(identity, name, region, ((identity, name),)), region)
+
+
+def _arrived(
+    identity: bytes, name: str, whole: Region, hosts: Hosts, region: Region | None, python: str | None
+) -> HostMesh:
+    root = HostMeshRoot(identity, name, whole, hosts)
+    return HostMesh(root, whole if region is None else region, python=python)
 
 
 def _procs_extent(hosts: Extent, per_host: Mapping[str, int] | None) -> Extent:

@@ -47,6 +47,10 @@ class ProcMeshRoot(MeshRoot):
     def reference(self) -> ProcMesh:
         return ProcMesh(self, self.region)
 
+    def host_of(self, rank: int) -> HostMesh:
+        """The host that a process of this mesh runs on."""
+        return self.host._host(rank * len(self.host) // len(self.region))
+
     def note_stopped(self, reason: str) -> None:
         """From now on nothing is spawned on it, and calls to its actors fail at once."""
         self.stopped = reason
@@ -125,7 +129,7 @@ class ProcMesh(MeshTrait):
         """The host of a single process; raises `NotImplementedError` for a mesh of several."""
         if len(self) != 1:
             raise NotImplementedError(f"host_mesh needs a mesh of one process, not of {len(self)}: slice it first")
-        return self._root.host
+        return self._root.host_of(self._view.base_rank(0))
 
     def to_table(self) -> str:
         """The processes as text, one a line: rank, position and, where this is the client, process id."""

@@ -26,10 +26,14 @@ def main(control: int) -> int:
     runtime = _native.Runtime.start_worker(control)
     welcome: dict[str, Any] = pickle.loads(runtime.welcome)
     procs: ProcMesh = welcome["procs"]
-    _resemble_program(welcome, runtime.host)
+    _resemble_program(
+        welcome,
+        is_elsewhere=procs._root.host_of(runtime.rank)._identities() != welcome["host"],
+        host=runtime.host,
+    )
     settings.inherit(welcome["settings"])
     _share_cores(procs)
-    process = Process(runtime, procs._root.host, procs._with_region(Region.of_rank(runtime.rank)))
+    process = Process(runtime, procs._root.host_of(runtime.rank), procs._with_region(Region.of_rank(runtime.rank)))
     context._process = process
     thread_context.install()
     signal.signal(signal.SIGTERM, _terminate)
@@ -50,11 +54,18 @@ def main(control: int) -> int:
     return status
 
 
-def _resemble_program(welcome: dict[str, Any], host: str) -> None:
-    """Make imports, arguments, variables and the like what they are in the program that spawned this process."""
-    sys.path[:] = welcome["path"]
+def _resemble_program(welcome: dict[str, Any], is_elsewhere: bool, host: str) -> None:
+    """Make imports, arguments and variables what they are in the program that spawned this process.
+
+    On another host its directories come first where they exist there too, and this interpreter's own stay.
+    """
+    path = welcome["path"]
+    if is_elsewhere:
+        path = [entry for entry in path if os.path.exists(entry)]
+    sys.path[:] = path + [entry for entry in sys.path if is_elsewhere and entry not in path]
     sys.argv[:] = welcome["argv"] or [""]
-    for name, value in welcome["environment"].items():
+    # Another host's variables are its own.
+    for name, value in () if is_elsewhere else welcome["environment"].items():
         if value is None:
             os.environ.pop(name, None)
         else:

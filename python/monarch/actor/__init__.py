@@ -38,6 +38,13 @@ from monarch._actor.value_mesh import ValueMesh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from monarch._actor.hosts.attaching import attach_to_workers
+    from monarch._actor.hosts.transport import ChannelTransport, enable_transport
+    from monarch._actor.hosts.worker_loop import (
+        run_worker_loop_forever,
+        run_worker_loop_until_shutdown,
+        start_worker_loop_forever,
+    )
     from monarch._actor.identity import ActorAddr, ProcId, Uid
     from monarch._actor.lazy import returns_future
     from monarch._actor.recovery.pool import ElasticPool
@@ -53,6 +60,7 @@ __all__ = [
     "ActorMesh",
     "BootstrapCommand",
     "Channel",
+    "ChannelTransport",
     "Context",
     "CreatorInstance",
     "ElasticPool",
@@ -79,6 +87,7 @@ __all__ = [
     "ValueMesh",
     "ValueStream",
     "as_endpoint",
+    "attach_to_workers",
     "concurrent_endpoint",
     "config",
     "context",
@@ -86,6 +95,7 @@ __all__ = [
     "current_rank",
     "current_size",
     "default_bootstrap_cmd",
+    "enable_transport",
     "endpoint",
     "get_meter",
     "get_or_spawn_controller",
@@ -93,6 +103,9 @@ __all__ = [
     "send",
     "shutdown_context",
     "span",
+    "run_worker_loop_forever",
+    "run_worker_loop_until_shutdown",
+    "start_worker_loop_forever",
     "this_host",
     "this_proc",
     "traced",
@@ -103,13 +116,19 @@ __all__ = [
 # What few programs use is imported when it is first asked for.
 _LATER = {
     "ActorAddr": "identity",
+    "ChannelTransport": "hosts.transport",
     "ElasticPool": "recovery.pool",
     "ProcId": "identity",
     "Uid": "identity",
+    "attach_to_workers": "hosts.attaching",
+    "enable_transport": "hosts.transport",
     "get_meter": "telemetry",
     "returns_future": "lazy",
+    "run_worker_loop_forever": "hosts.worker_loop",
+    "run_worker_loop_until_shutdown": "hosts.worker_loop",
     "shutdown_context": "shutdown",
     "span": "telemetry",
+    "start_worker_loop_forever": "hosts.worker_loop",
     "traced": "telemetry",
 }
 

@@ -188,7 +188,7 @@ impl Program {
             Event::End => self.end(0),
             Event::Fail { mesh, rank } => self.actor_ended(mesh, rank, End::Failed(Cause::Exception)),
             Event::Kill { place, cause } => self.process_ended(place, End::Failed(cause)),
-            Event::Procs { owner, mesh, count } => drop(self.tree.spawn_procs(self.present(owner), mesh, count)),
+            Event::Procs { owner, mesh, count } => drop(self.tree.spawn_procs(self.present(owner), mesh, 0..count)),
             Event::Respawn { mesh, ranks } => self.respawn(mesh, ranks),
             Event::Stop(mesh) => self.stop(mesh),
         }

@@ -1,12 +1,15 @@
 //! The agent of a host: starts processes through the keeper, brokers links between them, and says who died.
 //!
-//! It lives in the client. Nothing here waits: requests come from any thread, events from the I/O thread.
+//! It lives in the client, or in the program of a host that a client has attached. Nothing here waits: requests come
+//! from any thread, events from the I/O thread. What concerns other hosts is in [`remote`].
 //!
 //! # Invariants
 //! - **AGENT-1** A process that was started ends exactly once, by the keeper's word; whoever has a link to it is told.
 //! - **AGENT-2** The processes that a dead process owned are stopped.
 //! - **AGENT-3** A request for a link is answered: with the link, or with the death of the process.
 
+mod attach;
+mod remote;
 mod table;
 
 use std::os::fd::OwnedFd;
@@ -25,8 +28,11 @@ use crate::logs::Logs;
 use crate::park::Interrupt;
 use crate::runtime::{Runtime, send_control, send_control_with};
 use crate::sys::{limits, socket};
-use crate::wire::header::{Control, RespawnProcs, SpawnProcs, StopProcs};
+use crate::wire::header::{Control, ProcCommand, RespawnProcs, SpawnProcs, StopProcs};
 use crate::wire::{Frame, Priority};
+pub use attach::{Attachment, HostSession};
+pub use remote::Hop;
+use remote::Network;
 use table::{Record, Table};
 
 /// The agent of this host.
@@ -36,6 +42,9 @@ pub struct Agent {
     process: Mutex<KeeperProcess>,
     table: Mutex<Table<Arc<Link>>>,
     logs: Logs,
+    network: Network,
+    /// What processes run where nobody says otherwise.
+    host_command: ProcCommand,
     /// A process ended.
     ended: Condvar,
 }
@@ -65,7 +74,7 @@ const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Agent {
     /// Start the keeper and look after it.
-    pub fn start(command: &KeeperCommand, runtime: &Arc<Runtime>) -> Result<Arc<Self>> {
+    pub fn start(command: &KeeperCommand, host_command: ProcCommand, runtime: &Arc<Runtime>) -> Result<Arc<Self>> {
         let (process, socket) =
             keeper::start(command).map_err(|error| Error::system("start the keeper process", error))?;
         let agent = Arc::new(Self {
@@ -74,6 +83,8 @@ impl Agent {
             process: Mutex::new(process),
             table: Mutex::default(),
             logs: Logs::new(runtime.host()),
+            network: Network::default(),
+            host_command,
             ended: Condvar::new(),
         });
         let sink = Arc::new(KeeperEvents { agent: Arc::downgrade(&agent) });
@@ -83,8 +94,17 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Start the processes of a mesh.
+    /// Start the processes of a mesh, wherever they shall lie.
     pub fn spawn(self: &Arc<Self>, spawn: SpawnProcs) -> Result<()> {
+        if self.is_elsewhere(&spawn) {
+            self.spawn_elsewhere(spawn);
+            return Ok(());
+        }
+        self.announce(&spawn);
+        self.spawn_here(spawn)
+    }
+
+    fn spawn_here(self: &Arc<Self>, spawn: SpawnProcs) -> Result<()> {
         limits::check_processes(spawn.count.into())?;
         let mut table = self.table.lock();
         if !table.add_mesh(&spawn) {
@@ -92,7 +112,7 @@ impl Agent {
         }
         self.logs.add_mesh(&spawn, |mesh| table.knows(mesh));
         drop(table);
-        for rank in 0..spawn.count {
+        for rank in spawn.ranks() {
             let proc = ProcId::first(spawn.mesh, rank);
             if let Err(error) = self.launch(proc, &spawn) {
                 self.proc_ended(proc, Cause::Launch(error.to_string()));
@@ -120,12 +140,14 @@ impl Agent {
             control.close();
             return Err(Error::Closed);
         };
+        let command = spawn.command(proc.rank).on(&self.host_command);
+        let variable = |(name, value): (_, Option<_>)| Some((name, value?));
         let request = Request::Launch(Launch {
             launch,
-            program: spawn.program.clone(),
-            arguments: spawn.arguments.clone(),
-            environment: spawn.environment.clone(),
-            directory: spawn.directory.clone(),
+            program: command.program,
+            arguments: command.arguments,
+            environment: command.environment.into_iter().filter_map(variable).collect(),
+            directory: command.directory,
             variant: spawn.variant.clone(),
         });
         // Before anybody else can have a signal sent to it.
@@ -169,13 +191,18 @@ impl Agent {
         match table.find(to) {
             None => {
                 let gone = self.runtime.upgrade().and_then(|runtime| table.gone(to, runtime.host()));
-                if gone.is_none() {
+                let is_remote = self.is_remote(to);
+                if gone.is_none() && !is_remote {
                     table.await_mesh(from, to);
                 }
                 drop(table);
                 match gone {
                     Some(death) => self.tell_death(from, death),
-                    None => self.give_up_later(from, to),
+                    None if is_remote => self.route(from, to),
+                    None => {
+                        self.locate(to.mesh);
+                        self.give_up_later(from, to);
+                    }
                 }
             }
             Some(Record { death: Some(death), .. }) => {
@@ -237,13 +264,21 @@ impl Agent {
             return;
         }
         let control = self.table.lock().control(whom);
-        if let Some(control) = control {
-            send_control(&control, &Control::Died(Box::new(death)), Vec::new());
+        match (control, self.hop_of(whom)) {
+            (Some(control), _) => send_control(&control, &Control::Died(Box::new(death)), Vec::new()),
+            (None, Some(hop)) => self.tell(hop, &death),
+            (None, None) => {}
         }
     }
 
-    /// Let the processes of a mesh end, and tell who asked when all have.
+    /// Let the processes of a mesh end, wherever they lie, and tell who asked when all have.
     pub fn stop(self: &Arc<Self>, stop: StopProcs) {
+        if let Some(stop) = self.stop_elsewhere(stop) {
+            self.stop_here(stop);
+        }
+    }
+
+    fn stop_here(self: &Arc<Self>, stop: StopProcs) {
         let running = {
             let mut table = self.table.lock();
             if !table.stop(stop.mesh, &stop.reason, stop.reply) {
@@ -266,8 +301,14 @@ impl Agent {
         });
     }
 
-    /// Put new processes in the places of dead ones, and tell who asked when all run.
+    /// Put new processes in the places of dead ones, wherever they lie, and tell who asked when all run.
     pub fn respawn(self: &Arc<Self>, respawn: RespawnProcs) {
+        if let Some(respawn) = self.respawn_elsewhere(respawn) {
+            self.respawn_here(respawn);
+        }
+    }
+
+    fn respawn_here(self: &Arc<Self>, respawn: RespawnProcs) {
         let place = |rank| ProcId::first(respawn.mesh, rank);
         let Some(ranks) = &respawn.ranks else {
             let dead = self.table.lock().dead_ranks(respawn.mesh);
@@ -294,6 +335,7 @@ impl Agent {
         let Some(spawn) = table.spawn_of(dead.mesh) else { return };
         let Some((proc, acquainted)) = table.succeed(dead) else { return };
         drop(table);
+        self.tell_succession(proc);
         if let Err(error) = self.launch(proc, &spawn) {
             self.proc_ended(proc, Cause::Launch(error.to_string()));
         }
@@ -315,6 +357,10 @@ impl Agent {
 
     /// Send a signal to a process.
     pub fn signal(&self, proc: ProcId, signal: i32) {
+        if self.is_remote(proc) { self.signal_elsewhere(proc, signal) } else { self.signal_here(proc, signal) }
+    }
+
+    fn signal_here(&self, proc: ProcId, signal: i32) {
         let launch = self.table.lock().launch_of(proc);
         if let Some(launch) = launch {
             self.tell_keeper(&Request::Signal { launch, signal }, Vec::new());
@@ -323,18 +369,23 @@ impl Agent {
 
     /// The process ids of a mesh, 0 where one does not run.
     pub fn pids(&self, mesh: MeshId) -> Vec<i32> {
-        self.table.lock().pids(mesh)
+        let here = self.table.lock().pids(mesh);
+        if here.is_empty() { self.pids_elsewhere(mesh) } else { here }
     }
 
     /// Tell who asked that it is done: by the way that the news of what was done took, so that it comes after them.
     fn answer(&self, port: PortId) {
+        if self.answer_hub(port) {
+            return;
+        }
         let Some(runtime) = self.runtime.upgrade() else { return };
         if port.proc == runtime.proc() {
             return runtime.agent_answered(port);
         }
         let control = self.table.lock().control(port.proc);
-        if let Some(control) = control {
-            send_control(&control, &Control::Answered { port }, Vec::new());
+        match control {
+            Some(control) => send_control(&control, &Control::Answered { port }, Vec::new()),
+            None => self.answer_elsewhere(&runtime, port),
         }
     }
 
@@ -347,6 +398,7 @@ impl Agent {
         for control in &end.linked {
             send_control(control, &Control::Died(Box::new(end.death.clone())), Vec::new());
         }
+        self.tell_end(&end.death);
         if let Some(control) = end.control {
             control.close();
         }
@@ -391,6 +443,7 @@ impl Agent {
         running.iter().for_each(|control| send_control(control, &Control::Stop, Vec::new()));
         drop(table);
         let interrupted = self.wait_for_ends(deadline, interrupt);
+        self.leave_hosts();
         self.tell_keeper(&Request::Shutdown { grace_ms: 0 }, Vec::new());
         let mut keeper = self.process.lock();
         if !keeper.wait(KEEPER_PATIENCE) {
@@ -426,7 +479,12 @@ impl Sink for KeeperEvents {
     fn frame(&self, link: &Arc<Link>, frame: Frame, _: Vec<OwnedFd>) {
         let Some(agent) = self.agent.upgrade() else { return };
         match frame.decode_header::<Event>() {
-            Ok(Event::Started { launch, pid }) => agent.table.lock().started(launch, pid),
+            Ok(Event::Started { launch, pid }) => {
+                let proc = agent.table.lock().started(launch, pid);
+                if let Some(proc) = proc {
+                    agent.tell_started(proc, pid);
+                }
+            }
             Ok(Event::Failed { launch, error }) => agent.launch_ended(launch, Cause::Launch(error)),
             Ok(Event::Exited { launch, status, .. }) => agent.launch_ended(launch, status.into()),
             Err(_) => link.close(),
@@ -483,9 +541,10 @@ impl Sink for WorkerRequests {
 impl Agent {
     /// Start a mesh that another process owns, which hears of a failure as the death of its members.
     fn spawn_for(self: &Arc<Self>, spawn: SpawnProcs) {
-        let (mesh, name, owner, count) = (spawn.mesh, spawn.name.clone(), spawn.owner.proc, spawn.count);
+        let (mesh, name, owner) = (spawn.mesh, spawn.name.clone(), spawn.owner.proc);
+        let ranks = spawn.ranks();
         let Err(error) = self.spawn(spawn) else { return };
-        for rank in 0..count {
+        for rank in ranks {
             let cause = Cause::Launch(error.to_string());
             let proc = ProcId::first(mesh, rank);
             self.tell_death(owner, Death { name: name.clone(), ..Death::new(proc, cause) });

@@ -49,6 +49,8 @@ pub enum Cause {
     Signal(i32),
     /// Somebody stopped the process.
     Stopped(String),
+    /// Its host is gone, or the way to it.
+    HostLost(String),
 }
 
 impl From<ExitStatus> for Cause {
@@ -69,7 +71,7 @@ impl Cause {
             Self::Exit(_) => "exit",
             Self::KilledForStop(_) => "killed",
             Self::Launch(_) => "launch",
-            Self::Lost(_) => "lost",
+            Self::Lost(_) | Self::HostLost(_) => "lost",
             Self::Signal(_) => "signal",
         }
     }
@@ -89,6 +91,7 @@ impl Death {
             Cause::KilledForStop(reason) => format!("{} was killed: {reason}", self.place()),
             Cause::Launch(error) => format!("{} could not be started: {error}", self.place()),
             Cause::Lost(reason) => format!("{} cannot be reached: {reason}", self.place()),
+            Cause::HostLost(reason) => format!("{} was lost: {reason}", self.place()),
             Cause::Signal(signal) => {
                 format!("{} was killed by signal {signal} ({})", self.place(), crate::sys::signals::name(*signal))
             }
@@ -96,10 +99,26 @@ impl Death {
         }
     }
 
+    /// What ended it, without who: the continuation of a sentence, empty where [`Death::reason`] says all.
+    pub fn why(&self) -> &str {
+        match &self.cause {
+            Cause::Actor { reason: why, .. }
+            | Cause::HostLost(why)
+            | Cause::KilledForStop(why)
+            | Cause::Launch(why)
+            | Cause::Lost(why)
+            | Cause::Stopped(why) => why,
+            Cause::Exit(_) | Cause::Signal(_) => "",
+        }
+    }
+
     fn place(&self) -> String {
         let name = if self.name.is_empty() { "?" } else { &self.name };
-        if self.pid == 0 {
+        if self.pid == 0 && self.host.is_empty() {
             return format!("process `{name}` rank {}", self.proc.rank);
+        }
+        if self.pid == 0 {
+            return format!("process `{name}` rank {} (on {})", self.proc.rank, self.host);
         }
         format!("process `{name}` rank {} (pid {} on {})", self.proc.rank, self.pid, self.host)
     }

@@ -18,6 +18,7 @@ pub mod logs;
 pub mod mailbox;
 pub mod message;
 pub mod named;
+pub mod net;
 pub mod notifier;
 pub mod ownership;
 pub mod park;

@@ -74,7 +74,14 @@ struct Chunk {
 impl Link {
     /// A link over `socket`, read by the I/O thread of `reactor` from now on. `reader` holds what was read before.
     pub fn open(socket: OwnedFd, reader: Reader, sink: Arc<dyn Sink>, reactor: &Arc<Reactor>) -> io::Result<Arc<Self>> {
-        let link = Arc::new(Self {
+        let link = Self::open_later(socket, reader, sink, reactor);
+        link.start()?;
+        Ok(link)
+    }
+
+    /// A link that nobody reads until [`Link::start`].
+    pub fn open_later(socket: OwnedFd, reader: Reader, sink: Arc<dyn Sink>, reactor: &Arc<Reactor>) -> Arc<Self> {
+        Arc::new(Self {
             socket: Descriptor::new(socket),
             key: reactor.next_key(),
             reactor: Arc::downgrade(reactor),
@@ -83,11 +90,17 @@ impl Link {
             reader: Mutex::new(reader),
             writer: Mutex::default(),
             ended: AtomicBool::new(false),
-        });
-        reactor.register(&link)?;
+        })
+    }
+
+    /// Let the I/O thread read from now on.
+    pub fn start(self: &Arc<Self>) -> io::Result<()> {
+        if let Some(reactor) = self.reactor.upgrade() {
+            reactor.register(self)?;
+        }
         // What was read before would otherwise wait for more to arrive.
-        link.deliver_buffered(&mut link.reader.lock());
-        Ok(link)
+        self.deliver_buffered(&mut self.reader.lock());
+        Ok(())
     }
 
     /// Under which the reactor knows it.

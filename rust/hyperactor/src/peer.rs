@@ -1,4 +1,4 @@
-//! Places in meshes, as seen from this process: a link to the process that holds one, none yet, or why there is none.
+//! Places in meshes, as seen from this process: a way to the process that holds one, none yet, or why there is none.
 //!
 //! # Invariants
 //! - **PEER-1** Messages to a place leave in the order in which they were sent.
@@ -14,9 +14,10 @@ use crate::death::Death;
 use crate::id::ProcId;
 use crate::link::Link;
 use crate::message;
+use crate::net::edge::Edge;
 use crate::sync::Mutex;
-use crate::wire::FrameError;
 use crate::wire::header::{Destination, MessageHeader};
+use crate::wire::{Frame, FrameError};
 
 /// A place in a mesh, whose process is another one than this.
 pub struct Peer {
@@ -32,10 +33,50 @@ struct State {
 }
 
 enum Route {
-    /// A link was asked for; what is sent meanwhile waits in order.
-    Awaited(Vec<(MessageHeader, Vec<Bytes>)>),
+    /// A way was asked for; what is sent meanwhile waits in order.
+    Awaited(Vec<Waiting>),
     Dead(Arc<Death>),
-    Open(Arc<Link>),
+    Open(Way),
+}
+
+/// What waits for a way.
+enum Waiting {
+    Message(MessageHeader, Vec<Bytes>),
+    /// A message of another process that passes through here.
+    Passing(Frame),
+}
+
+/// How to reach a process.
+#[derive(Clone)]
+pub enum Way {
+    /// A link that leads to it alone.
+    Link(Arc<Link>),
+    /// An edge, which leads to others too.
+    Edge(Edge),
+}
+
+impl Way {
+    fn send(&self, frame: &Frame) {
+        match self {
+            Self::Link(link) => link.send(frame, Vec::new()),
+            Self::Edge(edge) => edge.send(frame),
+        }
+    }
+
+    /// By which its answers come.
+    fn link(&self) -> &Arc<Link> {
+        match self {
+            Self::Link(link) => link,
+            Self::Edge(edge) => edge.link(),
+        }
+    }
+
+    /// What belongs to the process ends with it.
+    fn close(&self) {
+        if let Self::Link(link) = self {
+            link.close();
+        }
+    }
 }
 
 /// What became of a message.
@@ -62,20 +103,31 @@ impl Peer {
     pub fn send(&self, mut header: MessageHeader, parts: Vec<Bytes>) -> Result<Sent, FrameError> {
         let mut state = self.state.lock();
         if let Route::Awaited(queue) = &mut state.route {
-            queue.push((header, parts));
+            queue.push(Waiting::Message(header, parts));
             return Ok(Sent::OnItsWay);
         }
         state.address(&mut header);
         match &state.route {
             Route::Dead(death) => return Ok(Sent::Dead(death.clone())),
-            Route::Open(link) => link.send(&message::frame(&header, parts)?, Vec::new()),
+            Route::Open(way) => way.send(&message::frame(&header, parts)?),
             Route::Awaited(_) => {}
         }
         Ok(Sent::OnItsWay)
     }
 
-    /// From now on this link leads to the place, which `proc` holds; what waited goes first.
-    pub fn open(&self, proc: ProcId, link: Arc<Link>) -> Result<(), FrameError> {
+    /// Pass on a message of another process, as it came.
+    pub fn pass(&self, frame: Frame) -> Sent {
+        let mut state = self.state.lock();
+        match &mut state.route {
+            Route::Awaited(queue) => queue.push(Waiting::Passing(frame)),
+            Route::Dead(death) => return Sent::Dead(death.clone()),
+            Route::Open(way) => way.send(&frame),
+        }
+        Sent::OnItsWay
+    }
+
+    /// From now on this way leads to the place, which `proc` holds; what waited goes first.
+    pub fn open(&self, proc: ProcId, way: Way) -> Result<(), FrameError> {
         let mut state = self.state.lock();
         let is_news = match state.route {
             Route::Awaited(_) => proc.generation >= state.proc.generation,
@@ -83,34 +135,39 @@ impl Peer {
         };
         if !is_news {
             drop(state);
-            link.close();
+            way.close();
             return Ok(());
         }
         state.proc = proc;
         state.sequence = 0;
-        let before = std::mem::replace(&mut state.route, Route::Open(link.clone()));
+        let before = std::mem::replace(&mut state.route, Route::Open(way.clone()));
         if let Route::Awaited(queue) = before {
-            for (mut header, parts) in queue {
-                state.address(&mut header);
-                link.send(&message::frame(&header, parts)?, Vec::new());
+            for waiting in queue {
+                match waiting {
+                    Waiting::Message(mut header, parts) => {
+                        state.address(&mut header);
+                        way.send(&message::frame(&header, parts)?);
+                    }
+                    Waiting::Passing(frame) => way.send(&frame),
+                }
             }
         }
         Ok(())
     }
 
-    /// The link, if there is one.
+    /// The link that answers come by, if there is a way.
     pub fn link(&self) -> Option<Arc<Link>> {
         match &self.state.lock().route {
-            Route::Open(link) => Some(link.clone()),
+            Route::Open(way) => Some(way.link().clone()),
             _ => None,
         }
     }
 
-    /// The link to this very process, if there is one.
+    /// The link that leads to this very process alone, if there is one.
     pub fn link_to(&self, proc: ProcId) -> Option<Arc<Link>> {
         let state = self.state.lock();
         match &state.route {
-            Route::Open(link) if state.proc == proc => Some(link.clone()),
+            Route::Open(Way::Link(link)) if state.proc == proc => Some(link.clone()),
             _ => None,
         }
     }
@@ -133,8 +190,8 @@ impl Peer {
         state.proc = death.proc;
         let before = std::mem::replace(&mut state.route, Route::Dead(Arc::new(death)));
         drop(state);
-        if let Route::Open(link) = before {
-            link.close();
+        if let Route::Open(way) = before {
+            way.close();
         }
         true
     }

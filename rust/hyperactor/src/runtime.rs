@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Attachment, Hop};
 use crate::death::{Cause, Death};
 use crate::error::{Error, Result};
 use crate::id::{ActorId, MeshId, PROCESS_ACTOR, Place, PortId, ProcId};
@@ -17,15 +17,18 @@ use crate::link::{Link, Reader, Sink};
 use crate::logs::{Console, LogChange, RunPlace};
 use crate::mailbox::Mailbox;
 use crate::message::Message;
+use crate::net::edge::Edge;
 use crate::park::Interrupt;
-use crate::peer::{Peer, Sent};
+use crate::peer::{Peer, Sent, Way};
 use crate::reactor::Reactor;
 use crate::remembered::Remembered;
 use crate::replies::Replies;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
 use crate::sys::{fork, stdio};
-use crate::wire::header::{Control, Destination, Kind, MessageHeader, RespawnProcs, Sender, SpawnProcs, StopProcs};
+use crate::wire::header::{
+    Control, Destination, Kind, MessageHeader, ProcCommand, RespawnProcs, Sender, SpawnProcs, StopProcs,
+};
 use crate::wire::{Frame, FrameError, Priority};
 
 /// The runtime of one process.
@@ -42,20 +45,44 @@ pub struct Runtime {
     closed: AtomicBool,
 }
 
-/// How a process reaches its host's agent: a client is where it lives.
+/// How a process reaches its host's agent.
 enum Role {
-    Client(Arc<Agent>),
-    Worker(Arc<Link>),
+    /// It lives here: in a client, or in the program of a host.
+    Agent(Arc<Agent>),
+    Worker {
+        control: Arc<Link>,
+        /// The process that the agent lives in.
+        agent: ProcId,
+    },
 }
 
 impl Runtime {
     /// Become a client: a process mesh of one, and the agent of this host.
-    pub fn start_client(keeper: &KeeperCommand, host: &str) -> Result<Arc<Self>> {
+    ///
+    /// Other hosts' processes may start some here, which run `command` where nothing else is said.
+    pub fn start_client(keeper: &KeeperCommand, host: &str, command: ProcCommand) -> Result<Arc<Self>> {
         let proc = ProcId::first(MeshId::random()?, 0);
         let runtime = Self::start(proc, host, Bytes::new())?;
-        let agent = Agent::start(keeper, &runtime)?;
-        let _ = runtime.role.set(Role::Client(agent));
+        runtime.start_agent(keeper, command)?;
         Ok(runtime)
+    }
+
+    /// Become a host that a client has attached: only an agent, which starts processes and passes messages on.
+    pub(crate) fn start_host(
+        id: MeshId,
+        name: &str,
+        keeper: &KeeperCommand,
+        command: ProcCommand,
+    ) -> Result<(Arc<Self>, Arc<Agent>)> {
+        let runtime = Self::start(ProcId::first(id, 0), name, Bytes::new())?;
+        let agent = runtime.start_agent(keeper, command)?;
+        Ok((runtime, agent))
+    }
+
+    fn start_agent(self: &Arc<Self>, keeper: &KeeperCommand, command: ProcCommand) -> Result<Arc<Agent>> {
+        let agent = Agent::start(keeper, command, self)?;
+        let _ = self.role.set(Role::Agent(agent.clone()));
+        Ok(agent)
     }
 
     /// Become a worker: take over the control socket and wait for the welcome.
@@ -75,7 +102,7 @@ impl Runtime {
         let sink = Arc::new(WorkerControl { runtime: Arc::downgrade(&runtime) });
         let control = Link::open(control, reader, sink, &runtime.reactor)
             .map_err(|error| Error::system("watch the control socket", error))?;
-        let _ = runtime.role.set(Role::Worker(control));
+        let _ = runtime.role.set(Role::Worker { control, agent });
         Ok(runtime)
     }
 
@@ -205,8 +232,8 @@ impl Runtime {
 
     fn connect(self: &Arc<Self>, peer: ProcId) {
         match self.role.get() {
-            Some(Role::Client(agent)) => agent.connect_own(peer),
-            Some(Role::Worker(control)) => send_control(control, &Control::Connect { peer }, Vec::new()),
+            Some(Role::Agent(agent)) => agent.connect_own(peer),
+            Some(Role::Worker { control, .. }) => send_control(control, &Control::Connect { peer }, Vec::new()),
             None => {}
         }
     }
@@ -216,7 +243,52 @@ impl Runtime {
         let sink = Arc::new(Data { runtime: Arc::downgrade(self), peer });
         let link = Link::open(socket, Reader::default(), sink, &self.reactor)
             .map_err(|error| Error::system("watch a link", error))?;
-        Ok(self.peer_entry(peer).0.open(peer, link)?)
+        Ok(self.peer_entry(peer).0.open(peer, Way::Link(link))?)
+    }
+
+    /// The agent, where it lives in this process.
+    pub(crate) fn agent(&self) -> Option<&Arc<Agent>> {
+        match self.role.get() {
+            Some(Role::Agent(agent)) => Some(agent),
+            _ => None,
+        }
+    }
+
+    /// From now on `peer` is reached by that edge.
+    pub(crate) fn open_edge(&self, peer: ProcId, edge: Edge) {
+        // Fails for a message that is too long, of which its sender was told.
+        let _ = self.peer_entry(peer).0.open(peer, Way::Edge(edge));
+    }
+
+    /// What arrived from `from` by `link`: for this process, or to be passed on.
+    pub(crate) fn arrived(self: &Arc<Self>, link: &Arc<Link>, frame: Frame, from: ProcId) {
+        if frame.priority == Priority::Control {
+            return self.agent_says(link, &frame, from);
+        }
+        match frame.decode_header::<MessageHeader>() {
+            Ok(header) if is_local_only(&header.kind) => link.close(),
+            Ok(header) if header.destination.proc().place() == self.proc.place() => {
+                self.deliver(header, frame.parts, Some(link));
+            }
+            Ok(header) => match self.agent() {
+                Some(agent) => agent.pass(Hop::Local(from), &header, frame),
+                // Whoever wants an answer gets it from the message's end.
+                None => self.deliver(header, frame.parts, Some(link)),
+            },
+            // A peer that breaks the protocol is not listened to any more.
+            Err(_) => link.close(),
+        }
+    }
+
+    /// The agent says something that has its place among the messages that it passes on.
+    fn agent_says(self: &Arc<Self>, link: &Arc<Link>, frame: &Frame, from: ProcId) {
+        match (self.role.get(), frame.decode_header::<Control>()) {
+            (Some(Role::Worker { agent, .. }), Ok(Control::Route { peer })) if *agent == from => {
+                self.open_edge(peer, Edge::new(link.clone()));
+            }
+            (Some(Role::Worker { agent, .. }), Ok(Control::Died(death))) if *agent == from => self.proc_died(*death),
+            _ => link.close(),
+        }
     }
 
     /// Send a message to wherever its destination lies.
@@ -327,11 +399,12 @@ impl Runtime {
     pub fn spawn_procs(self: &Arc<Self>, spawn: SpawnProcs) -> Result<()> {
         self.check()?;
         for rank in 0..spawn.count {
+            // Where its process lies is known before anybody can ask.
             self.peer_entry(ProcId::first(spawn.mesh, rank));
         }
         match self.role.get() {
-            Some(Role::Client(agent)) => agent.spawn(spawn),
-            Some(Role::Worker(control)) => {
+            Some(Role::Agent(agent)) => agent.spawn(spawn),
+            Some(Role::Worker { control, .. }) => {
                 let welcome = spawn.welcome.clone();
                 send_control(control, &Control::Spawn(Box::new(spawn)), vec![welcome]);
                 Ok(())
@@ -347,8 +420,8 @@ impl Runtime {
         let Some(reply) = replies.port else { return Ok(replies) };
         let stop = StopProcs { mesh, reason, grace_ms: grace.as_millis() as u64, reply };
         match self.role.get() {
-            Some(Role::Client(agent)) => agent.stop(stop),
-            Some(Role::Worker(control)) => send_control(control, &Control::StopProcs(stop), Vec::new()),
+            Some(Role::Agent(agent)) => agent.stop(stop),
+            Some(Role::Worker { control, .. }) => send_control(control, &Control::StopProcs(stop), Vec::new()),
             None => {}
         }
         Ok(replies)
@@ -367,8 +440,8 @@ impl Runtime {
         }
         let respawn = RespawnProcs { mesh, ranks, reply };
         match self.role.get() {
-            Some(Role::Client(agent)) => agent.respawn(respawn),
-            Some(Role::Worker(control)) => send_control(control, &Control::Respawn(respawn), Vec::new()),
+            Some(Role::Agent(agent)) => agent.respawn(respawn),
+            Some(Role::Worker { control, .. }) => send_control(control, &Control::Respawn(respawn), Vec::new()),
             None => {}
         }
         Ok(replies)
@@ -376,7 +449,7 @@ impl Runtime {
 
     /// Client only: where the output of processes is kept and shown. Has no effect after the first process.
     pub fn set_up_logs(&self, place: Option<RunPlace>, console: Console) {
-        if let Some(Role::Client(agent)) = self.role.get() {
+        if let Some(Role::Agent(agent)) = self.role.get() {
             agent.logs().set_up(place, console);
         }
     }
@@ -385,8 +458,10 @@ impl Runtime {
     pub fn change_logs(&self, mesh: MeshId, change: LogChange) -> Result<()> {
         self.check()?;
         match self.role.get() {
-            Some(Role::Client(agent)) => agent.logs().change(mesh, &change),
-            Some(Role::Worker(control)) => send_control(control, &Control::ChangeLogs { mesh, change }, Vec::new()),
+            Some(Role::Agent(agent)) => agent.logs().change(mesh, &change),
+            Some(Role::Worker { control, .. }) => {
+                send_control(control, &Control::ChangeLogs { mesh, change }, Vec::new())
+            }
             None => {}
         }
         Ok(())
@@ -396,8 +471,8 @@ impl Runtime {
     pub fn kill_for_stop(&self, proc: ProcId, reason: String) -> Result<()> {
         self.check()?;
         match self.role.get() {
-            Some(Role::Client(agent)) => agent.kill_for_stop(proc, reason),
-            Some(Role::Worker(control)) => {
+            Some(Role::Agent(agent)) => agent.kill_for_stop(proc, reason),
+            Some(Role::Worker { control, .. }) => {
                 send_control(control, &Control::KillForStop { proc, reason }, Vec::new());
             }
             None => {}
@@ -409,17 +484,43 @@ impl Runtime {
     /// moved for as long as `patience`.
     pub fn flush_logs(&self, patience: Duration) -> bool {
         match self.role.get() {
-            Some(Role::Client(agent)) if !fork::is_forked_child() => agent.logs().flush(patience),
+            Some(Role::Agent(agent)) if !fork::is_forked_child() => agent.logs().flush(patience),
             _ => true,
         }
     }
 
-    /// Send a signal to a process of this host.
+    /// Attach hosts; each answers with its name, or with why it cannot be attached. Only a client can.
+    pub fn attach_hosts(self: &Arc<Self>, attachments: Vec<Attachment>) -> Result<Arc<Replies>> {
+        let (agent, replies) = self.ask_agent("attach hosts", attachments.len())?;
+        if let Some(reply) = replies.port {
+            (0..).zip(attachments).for_each(|(rank, attachment)| agent.attach(attachment, reply, rank));
+        }
+        Ok(replies)
+    }
+
+    /// Let attached hosts end all processes and serve this client no more, or end; ready when all have.
+    pub fn release_hosts(self: &Arc<Self>, hosts: &[MeshId], exit: bool) -> Result<Arc<Replies>> {
+        let (agent, replies) = self.ask_agent("stop hosts", 1)?;
+        if let Some(reply) = replies.port {
+            agent.release(hosts, exit, reply);
+        }
+        Ok(replies)
+    }
+
+    fn ask_agent(&self, what: &str, answers: usize) -> Result<(&Arc<Agent>, Arc<Replies>)> {
+        self.check()?;
+        let agent = self.agent().ok_or_else(|| {
+            Error::Misuse(format!("only the client can {what}; this is a process that was spawned by one"))
+        })?;
+        Ok((agent, self.open_port(|port| Replies::of_agent(port, answers))))
+    }
+
+    /// Send a signal to a process.
     pub fn signal(&self, proc: ProcId, signal: i32) -> Result<()> {
         self.check()?;
         match self.role.get() {
-            Some(Role::Client(agent)) => agent.signal(proc, signal),
-            Some(Role::Worker(control)) => send_control(control, &Control::Signal { proc, signal }, Vec::new()),
+            Some(Role::Agent(agent)) => agent.signal(proc, signal),
+            Some(Role::Worker { control, .. }) => send_control(control, &Control::Signal { proc, signal }, Vec::new()),
             None => {}
         }
         Ok(())
@@ -428,7 +529,7 @@ impl Runtime {
     /// The process ids of a mesh that this process's agent started, 0 where one does not run.
     pub fn pids(&self, mesh: MeshId) -> Vec<i32> {
         match self.role.get() {
-            Some(Role::Client(agent)) => agent.pids(mesh),
+            Some(Role::Agent(agent)) => agent.pids(mesh),
             _ => Vec::new(),
         }
     }
@@ -441,7 +542,7 @@ impl Runtime {
             return None;
         }
         let interrupted = match self.role.get() {
-            Some(Role::Client(agent)) => agent.shutdown(grace, interrupt),
+            Some(Role::Agent(agent)) => agent.shutdown(grace, interrupt),
             _ => None,
         };
         let death = self.own_death(Cause::Stopped("its process ends".into()));
@@ -509,11 +610,8 @@ struct Data {
 
 impl Sink for Data {
     fn frame(&self, link: &Arc<Link>, frame: Frame, _: Vec<OwnedFd>) {
-        let Some(runtime) = self.runtime.upgrade() else { return };
-        match frame.decode_header::<MessageHeader>() {
-            Ok(header) if !is_local_only(&header.kind) => runtime.deliver(header, frame.parts, Some(link)),
-            // A peer that breaks the protocol is not listened to any more.
-            _ => link.close(),
+        if let Some(runtime) = self.runtime.upgrade() {
+            runtime.arrived(link, frame, self.peer);
         }
     }
 

@@ -70,6 +70,11 @@ impl Death {
     }
 
     #[getter]
+    fn why(&self) -> &str {
+        self.0.why()
+    }
+
+    #[getter]
     fn reason(&self) -> String {
         self.0.reason()
     }

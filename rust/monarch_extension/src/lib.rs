@@ -7,8 +7,10 @@
 mod death;
 mod enter;
 mod errors;
+mod host;
 mod info;
 mod keeper;
+mod key;
 mod mailbox;
 mod message;
 mod notifier;
@@ -28,9 +30,13 @@ mod _native {
     #[pymodule_export]
     use super::enter::interpreter_ends;
     #[pymodule_export]
+    use super::host::{HostListener, HostSession, check_address};
+    #[pymodule_export]
     use super::info::{build_info, new_id};
     #[pymodule_export]
     use super::keeper::{Birth, run_keeper, run_template};
+    #[pymodule_export]
+    use super::key::ClusterKey;
     #[pymodule_export]
     use super::mailbox::Mailbox;
     #[pymodule_export]

@@ -46,7 +46,7 @@ impl Ownership {
     }
 
     fn spawn_procs(&self, owner: [u8; 16], mesh: [u8; 16], count: u32) {
-        self.tree.lock().spawn_procs(self.owner(owner), MeshId(mesh), count);
+        self.tree.lock().spawn_procs(self.owner(owner), MeshId(mesh), 0..count);
     }
 
     fn spawn_actors(&self, owner: [u8; 16], mesh: [u8; 16], procs: [u8; 16], ranks: Vec<u32>) {

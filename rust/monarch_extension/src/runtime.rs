@@ -5,19 +5,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyperactor::agent::Attachment;
 use hyperactor::error::Error;
 use hyperactor::id::{ActorId, MeshId, PortId, ProcId};
 use hyperactor::keeper::KeeperCommand;
 use hyperactor::logs::{Console, LogChange, LogOptions, RunPlace};
 use hyperactor::message::send_answer;
+use hyperactor::net::address::{Address, Endpoint};
+use hyperactor::net::handshake::Auth;
 use hyperactor::runtime;
-use hyperactor::wire::header::{Sender, SpawnProcs};
+use hyperactor::wire::header::{ProcCommand, Sender, SpawnProcs};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::enter::{detached, interruptible};
 use crate::errors::to_python;
+use crate::info::VERSION;
+use crate::key::ClusterKey;
 use crate::mailbox::Mailbox;
 use crate::message::answer_kind;
 use crate::payload::{parts, shared};
@@ -40,11 +45,11 @@ impl Runtime {
         keeper_command: Vec<String>,
         keeper_environment: Vec<(OsString, OsString)>,
         host: &str,
+        command: Command,
     ) -> PyResult<Self> {
-        let mut words = keeper_command.into_iter();
-        let program = words.next().ok_or_else(|| PyValueError::new_err("the keeper's command is empty"))?;
-        let command = KeeperCommand { program, arguments: words.collect(), environment: keeper_environment };
-        let runtime = detached(py, || runtime::Runtime::start_client(&command, host)).map_err(to_python)?;
+        let keeper = keeper_of(keeper_command, keeper_environment)?;
+        let command = proc_command(command);
+        let runtime = detached(py, || runtime::Runtime::start_client(&keeper, host, command)).map_err(to_python)?;
         Ok(Self(runtime))
     }
 
@@ -86,7 +91,7 @@ impl Runtime {
         Mailbox { runtime: self.0.clone(), inner: self.0.open_mailbox(ActorId(actor)) }
     }
 
-    #[pyo3(signature = (mesh, name, count, owner, program, arguments, environment, directory, logs, variant, welcome))]
+    #[pyo3(signature = (mesh, name, count, owner, commands, logs, variant, welcome, hosts))]
     // One argument for each thing that a process gets.
     #[allow(clippy::too_many_arguments)]
     fn spawn_procs(
@@ -95,28 +100,55 @@ impl Runtime {
         name: String,
         count: u32,
         owner: [u8; 16],
-        program: OsString,
-        arguments: Vec<OsString>,
-        environment: Vec<(OsString, OsString)>,
-        directory: OsString,
+        commands: Vec<Command>,
         logs: (bool, bool, f64, u32),
         variant: String,
         welcome: &Bound<'_, PyBytes>,
+        hosts: Vec<[u8; 16]>,
     ) -> PyResult<()> {
         let spawn = SpawnProcs {
             mesh: MeshId(mesh),
             name,
+            first: 0,
             count,
+            hosts: hosts.into_iter().map(MeshId).collect(),
             owner: Sender { proc: self.0.proc(), actor: ActorId(owner) },
-            program,
-            arguments,
-            environment,
-            directory,
+            commands: commands.into_iter().map(proc_command).collect(),
             logs: log_options(logs)?,
             variant,
             welcome: shared(welcome)?,
         };
         detached(welcome.py(), || self.0.spawn_procs(spawn)).map_err(to_python)
+    }
+
+    fn attach_hosts(
+        &self,
+        py: Python<'_>,
+        hosts: Vec<([u8; 16], String)>,
+        key: Option<&ClusterKey>,
+        client: String,
+        patience_s: f64,
+    ) -> PyResult<Replies> {
+        let patience = grace(patience_s)?;
+        let attachment = |(host, address): ([u8; 16], String)| {
+            let endpoint: Endpoint = address.parse().map_err(to_python)?;
+            let auth = match (key, &endpoint.dial) {
+                (Some(key), Address::Tcp(..)) => Auth::Key(key.inner()),
+                // The kernel says which user is there.
+                _ => Auth::Open,
+            };
+            let (version, client) = (VERSION.into(), client.clone());
+            Ok(Attachment { host: MeshId(host), endpoint, auth, version, client, patience })
+        };
+        let attachments = hosts.into_iter().map(attachment).collect::<PyResult<Vec<_>>>()?;
+        let replies = detached(py, || self.0.attach_hosts(attachments)).map_err(to_python)?;
+        Ok(Replies::new(self.0.clone(), replies))
+    }
+
+    fn release_hosts(&self, py: Python<'_>, hosts: Vec<[u8; 16]>, exit: bool) -> PyResult<Replies> {
+        let hosts: Vec<MeshId> = hosts.into_iter().map(MeshId).collect();
+        let replies = detached(py, || self.0.release_hosts(&hosts, exit)).map_err(to_python)?;
+        Ok(Replies::new(self.0.clone(), replies))
     }
 
     fn stop_procs(&self, mesh: [u8; 16], reason: String, grace_s: f64) -> PyResult<Replies> {
@@ -182,6 +214,20 @@ impl Runtime {
     fn closed(&self) -> bool {
         self.0.is_closed()
     }
+}
+
+/// Words before the program, program, arguments, environment (None removes a variable), whether the host's is
+/// inherited, directory.
+pub type Command = (Vec<OsString>, OsString, Vec<OsString>, Vec<(OsString, Option<OsString>)>, bool, OsString);
+
+pub fn proc_command((prefix, program, arguments, environment, inherits, directory): Command) -> ProcCommand {
+    ProcCommand { prefix, program, arguments, environment, inherits, directory }
+}
+
+pub fn keeper_of(words: Vec<String>, environment: Vec<(OsString, OsString)>) -> PyResult<KeeperCommand> {
+    let mut words = words.into_iter();
+    let program = words.next().ok_or_else(|| PyValueError::new_err("the keeper's command is empty"))?;
+    Ok(KeeperCommand { program, arguments: words.collect(), environment })
 }
 
 fn grace(grace_s: f64) -> PyResult<Duration> {

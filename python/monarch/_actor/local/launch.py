@@ -8,6 +8,8 @@ import sys
 
 from monarch import _native
 from monarch._actor import mocking, settings
+from monarch._actor.bootstrap_command import WORKER_MODULE
+from monarch._actor.context import this_host
 from monarch._actor.pickling import dumps
 
 TYPE_CHECKING = False
@@ -15,10 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from monarch._actor.hosts.commands import Command
     from monarch._actor.proc_mesh import ProcMesh
 
 # The control socket is inherited as descriptor 3.
-ARGUMENTS = ("-m", "monarch._src.actor.bootstrap_main", "3")
+ARGUMENTS = ("-m", WORKER_MODULE, "3")
 
 # Set only for the start of the interpreter; the worker puts the program's own values back.
 _START_VARIABLES = ("PYTHONPATH", "PYTHONSAFEPATH")
@@ -90,6 +93,15 @@ def directory() -> str:
         ) from None
 
 
+def own_command() -> Command:
+    """What a process runs on this machine where nobody says otherwise; where its directory was removed, in `/`."""
+    try:
+        where = directory()
+    except FileNotFoundError:
+        where = "/"
+    return [], program(), ARGUMENTS, environment(), False, where
+
+
 def package_parent() -> str:
     """The directory that this package is imported from."""
     return os.path.dirname(os.path.dirname(os.path.abspath(_native.__file__ or __file__)))
@@ -108,16 +120,20 @@ def _start_variables() -> dict[str, str]:
     return {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 
-def welcome(procs: ProcMesh, bootstrap: Callable[[], Any] | None) -> bytes:
-    """What the worker is told first: where it is, and what makes imports work as in the program."""
+def welcome(procs: ProcMesh, bootstrap: Callable[[], Any] | None, is_bound: bool) -> bytes:
+    """What the worker is told first: where it is, and what makes imports work as in the program.
+
+    One `is_bound` to cores by its command keeps those, instead of the program's.
+    """
     return pickle.dumps(
         {
             "procs": procs,
+            "host": this_host()._identities(),
             "path": [_absolute(entry) for entry in sys.path],
             "argv": list(getattr(sys, "argv", [])),
             "environment": {name: os.environ.get(name) for name in _START_VARIABLES},
             "umask": _umask(),
-            "affinity": _affinity(),
+            "affinity": None if is_bound else _affinity(),
             "bootstrap": _pickled(bootstrap),
             "mocks": _pickled((mocking.stand_ins, mocking.tensor_engines) if _any_mocks() else None),
             "settings": settings.to_pass_on(),

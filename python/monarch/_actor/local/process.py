@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from monarch._actor.actor_mesh import ActorMesh, ActorMeshRoot
     from monarch._actor.context import Context, CreatorInstance
     from monarch._actor.failure import MeshFailure
-    from monarch._actor.host_mesh import HostMesh
+    from monarch._actor.host_mesh import HostMesh, HostMeshRoot
+    from monarch._actor.hosts.commands import Command
     from monarch._actor.local.actor import LocalActor
     from monarch._actor.local.controllers import Controllers
     from monarch._actor.local.owner import Owner
@@ -94,17 +95,21 @@ class Process:
     # --- making and ending meshes -------------------------------------------------------------------------------------
 
     def spawn_proc_mesh(
-        self, host: HostMesh, extent: Extent, name: str, bootstrap: Callable[[], Any] | None
+        self,
+        host: HostMesh,
+        extent: Extent,
+        name: str,
+        bootstrap: Callable[[], Any] | None,
+        commands: list[Command],
     ) -> ProcMesh:
         """Start a process for each point of `extent`; they belong to the actor that runs here."""
         from monarch._actor.proc_mesh import ProcMesh, ProcMeshRoot
 
         self._check_open("start processes")
-        directory = launch.directory()
         owner = context().actor_instance._owner
         root = ProcMeshRoot(_native.new_id(), name, extent.region, host)
         procs = ProcMesh(root, root.region, owned=True)
-        welcome = launch.welcome(procs, bootstrap)
+        welcome = launch.welcome(procs, bootstrap, is_bound=any(prefix for prefix, *_ in commands))
         owner.proc_meshes[root.mesh] = root
         self.ownership.spawn_procs(owner.actor, root.mesh, extent.nelements)
         try:
@@ -113,13 +118,11 @@ class Process:
                 name,
                 extent.nelements,
                 owner.actor,
-                launch.program(),
-                launch.ARGUMENTS,
-                launch.environment(),
-                directory,
+                commands,
                 logs.options(),
                 launch.variant(),
                 welcome,
+                host._identities(),
             )
         except BaseException:
             del owner.proc_meshes[root.mesh]
@@ -260,6 +263,20 @@ class Process:
         replies = targets.call(self.default_sender(), requests.set_log_level(level), b"", fail_fast=False)
         subject = Subject(f"{root.name}.logging_option", root.region.extent, root)
         return Future._of(replies, len(root.region), _gone, subject, quiet=True)
+
+    def release_hosts(self, root: HostMeshRoot, exit: bool) -> Future[None]:
+        """End everything on attached hosts, and with `exit` their programs; the same future for every caller."""
+        if root.stopping is None:
+            root.stopped = "shut down" if exit else "stopped"
+            identities = {identity for identity, _ in root.hosts}
+            for owner in self.owners():
+                for procs in list(owner.proc_meshes.values()):
+                    if identities.issuperset(procs.host._identities()):
+                        procs.note_stopped(f"its hosts were {root.stopped}")
+            replies = self.runtime.release_hosts(sorted(identities), exit)
+            subject = Subject(f"{root.name}.{'shutdown' if exit else 'stop'}", root.region.extent, root)
+            root.stopping = Future._of(replies, 1, _gone, subject, quiet=True)
+        return root.stopping
 
     def _owner_of(self, root: ActorMeshRoot) -> Owner | None:
         return next((owner for owner in self.owners() if root.actor in owner.actor_meshes), None)

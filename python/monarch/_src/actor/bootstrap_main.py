@@ -1,4 +1,7 @@
-"""Entry point of worker processes: `python -m monarch._src.actor.bootstrap_main FD`."""
+"""Entry point of worker processes: `python -m monarch._src.actor.bootstrap_main [FD]`.
+
+The control socket is descriptor 3 where none is named, as in commands that users write.
+"""
 
 from __future__ import annotations
 
@@ -11,4 +14,4 @@ if __name__ == "__main__":
 
     from monarch._actor.worker import main
 
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 3))

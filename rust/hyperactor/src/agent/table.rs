@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use crate::death::{Cause, Death};
 use crate::id::{MeshId, PortId, ProcId};
 use crate::logs::Tail;
-use crate::ownership::{End, Mesh, Tree};
+use crate::ownership::{End, Mesh, ORPHANED, Tree};
 use crate::wire::header::SpawnProcs;
 
 /// All process meshes of a host. `C` is how a process is talked to.
@@ -102,10 +102,17 @@ impl<C> Default for Record<C> {
     }
 }
 
+impl<C> Procs<C> {
+    /// Where the record of a rank is: a mesh may begin on another host.
+    fn index(&self, rank: u32) -> Option<usize> {
+        rank.checked_sub(self.spawn.first).map(|index| index as usize)
+    }
+}
+
 impl<C: Clone> Table<C> {
     /// A mesh is to be started; false if there is nobody any more who could own it.
     pub(super) fn add_mesh(&mut self, spawn: &SpawnProcs) -> bool {
-        if self.ended || !self.tree.spawn_procs(spawn.owner.into(), spawn.mesh, spawn.count) {
+        if self.ended || !self.tree.spawn_procs(spawn.owner.into(), spawn.mesh, spawn.ranks()) {
             return false;
         }
         let places = (0..spawn.count).map(|_| Record::default()).collect();
@@ -132,18 +139,22 @@ impl<C: Clone> Table<C> {
         Some(launch)
     }
 
-    pub(super) fn started(&mut self, launch: u64, pid: i32) {
-        if let Some(record) = self.launches.get(&launch).copied().and_then(|proc| self.find_mut(proc)) {
-            record.pid = pid;
-        }
+    /// A launch has become a process; which.
+    pub(super) fn started(&mut self, launch: u64, pid: i32) -> Option<ProcId> {
+        let proc = self.proc_of(launch)?;
+        self.find_mut(proc)?.pid = pid;
+        Some(proc)
     }
 
     pub(super) fn find(&self, proc: ProcId) -> Option<&Record<C>> {
-        self.meshes.get(&proc.mesh)?.places.get(proc.rank as usize)
+        let mesh = self.meshes.get(&proc.mesh)?;
+        mesh.places.get(mesh.index(proc.rank)?)
     }
 
     fn find_mut(&mut self, proc: ProcId) -> Option<&mut Record<C>> {
-        self.meshes.get_mut(&proc.mesh)?.places.get_mut(proc.rank as usize)
+        let mesh = self.meshes.get_mut(&proc.mesh)?;
+        let index = mesh.index(proc.rank)?;
+        mesh.places.get_mut(index)
     }
 
     /// The end of a process whose mesh is gone.
@@ -164,6 +175,13 @@ impl<C: Clone> Table<C> {
     /// The process that holds a place now.
     pub(super) fn current(&self, proc: ProcId) -> ProcId {
         self.tree.process_at(proc.place())
+    }
+
+    /// The places of a mesh that are not held by their first process.
+    pub(super) fn replaced(&self, mesh: MeshId) -> Vec<(u32, u32)> {
+        let Some(found) = self.meshes.get(&mesh) else { return Vec::new() };
+        let generations = found.spawn.ranks().map(|rank| (rank, self.current(ProcId::first(mesh, rank)).generation));
+        generations.filter(|(_, generation)| *generation > 0).collect()
     }
 
     /// How the processes of a mesh are started; none where it was stopped.
@@ -261,7 +279,8 @@ impl<C: Clone> Table<C> {
 
     /// The processes of a mesh that have been launched and have not ended, with their control links.
     pub(super) fn running(&self, mesh: MeshId) -> Vec<(ProcId, C)> {
-        let procs = (0..).zip(self.meshes.get(&mesh).map_or(&[][..], |found| &found.places));
+        let Some(found) = self.meshes.get(&mesh) else { return Vec::new() };
+        let procs = found.spawn.ranks().zip(&found.places);
         let running = |(rank, record): (u32, &Record<C>)| {
             Some((self.current(ProcId::first(mesh, rank)), record.control.clone()?))
         };
@@ -301,7 +320,8 @@ impl<C: Clone> Table<C> {
         let mut fell: Vec<String> = fell.filter_map(|mesh| Some(self.procs(mesh)?.spawn.name.clone())).collect();
         fell.sort();
         let mesh = self.meshes.get_mut(&proc.mesh)?;
-        let record = mesh.places.get_mut(proc.rank as usize)?;
+        let index = mesh.index(proc.rank)?;
+        let record = mesh.places.get_mut(index)?;
         let (name, pid) = (mesh.spawn.name.clone(), record.pid);
         let tail = tail.filter(|_| !matches!(cause, Cause::Stopped(_)));
         let death = Death { name, host: host.into(), pid, fell, tail, ..Death::new(proc, cause) };
@@ -317,6 +337,17 @@ impl<C: Clone> Table<C> {
         self.forget_if_gone(proc.mesh);
         let orphans = fallout.orphans.into_iter().filter_map(|mesh| Some(self.procs(mesh)?.spawn.mesh)).collect();
         Some(Ended { death, control, linked, waiters, orphans, replacement })
+    }
+
+    /// A process of another host ended: the meshes of this host that it owned, which are to be ended.
+    pub(super) fn foreign_end(&mut self, proc: ProcId) -> Vec<MeshId> {
+        let orphans = self.tree.foreign_process_ended(proc);
+        orphans.into_iter().filter_map(|mesh| Some(self.procs(mesh)?.spawn.mesh)).collect()
+    }
+
+    /// The hub says that a mesh of this host has lost its owner.
+    pub(super) fn orphaned(&mut self, mesh: MeshId) {
+        self.tree.stop(Mesh::Procs(mesh), ORPHANED);
     }
 
     fn procs(&self, mesh: Mesh) -> Option<&Procs<C>> {
@@ -366,12 +397,11 @@ mod tests {
         SpawnProcs {
             mesh: MeshId([mesh; 16]),
             name: format!("mesh {mesh}"),
+            first: 0,
             count,
+            hosts: Vec::new(),
             owner: Sender { proc: owner, actor: ActorId([9; 16]) },
-            program: Default::default(),
-            arguments: Vec::new(),
-            environment: Vec::new(),
-            directory: Default::default(),
+            commands: Vec::new(),
             logs: Default::default(),
             variant: String::new(),
             welcome: bytes::Bytes::new(),

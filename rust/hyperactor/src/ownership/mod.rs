@@ -25,4 +25,4 @@ mod news;
 mod tree;
 
 pub use news::News;
-pub use tree::{End, Fallout, Mesh, Owner, Told, Tree};
+pub use tree::{End, Fallout, Mesh, ORPHANED, Owner, Told, Tree};

@@ -100,9 +100,10 @@ impl<C> Default for Tree<C> {
 }
 
 impl<C: Clone> Tree<C> {
-    /// `owner` starts a mesh of `count` processes. False, and nothing changes, if the owner is known to have ended.
-    pub fn spawn_procs(&mut self, owner: Owner, mesh: MeshId, count: u32) -> bool {
-        let members = (0..count).map(|rank| (rank, Member::new(0, 0))).collect();
+    /// `owner` starts a mesh of processes, of which these are known here. False, and nothing changes, if the owner is
+    /// known to have ended.
+    pub fn spawn_procs(&mut self, owner: Owner, mesh: MeshId, ranks: impl IntoIterator<Item = u32>) -> bool {
+        let members = ranks.into_iter().map(|rank| (rank, Member::new(0, 0))).collect();
         self.spawn(owner, Mesh::Procs(mesh), Entry { owner, hosts: None, stopped: None, members, lives: 0 })
     }
 
@@ -191,6 +192,11 @@ impl<C: Clone> Tree<C> {
     /// An owner whose own mesh is perhaps not known here has ended: what it leaves.
     pub fn owner_ended(&mut self, ended: Owner) -> Vec<Mesh> {
         self.orphan(|owner| *owner == ended)
+    }
+
+    /// A process that is not known here has ended: what it leaves.
+    pub fn foreign_process_ended(&mut self, ended: ProcId) -> Vec<Mesh> {
+        self.orphan(|owner| owner.proc == ended)
     }
 
     fn orphan(&mut self, had: impl Fn(&Owner) -> bool) -> Vec<Mesh> {

@@ -131,27 +131,30 @@ pub enum Control {
         /// How.
         change: LogChange,
     },
+    /// Agent to process, on the link that messages take: this process is reached by the agent as its gateway.
+    Route {
+        /// Who is reached.
+        peer: ProcId,
+    },
 }
 
-/// Start the processes of a mesh.
+/// Start the processes of a mesh, or those of them that lie on one host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnProcs {
     /// The new mesh.
     pub mesh: MeshId,
     /// Its label.
     pub name: String,
+    /// The first rank to start.
+    pub first: u32,
     /// How many processes.
     pub count: u32,
+    /// The hosts that they are spread over, in order; none: the host of whoever spawns.
+    pub hosts: Vec<MeshId>,
     /// The actor that owns it.
     pub owner: Sender,
-    /// The program that each process runs.
-    pub program: OsString,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
-    /// Its whole environment.
-    pub environment: Vec<(OsString, OsString)>,
-    /// Its working directory.
-    pub directory: OsString,
+    /// What each process runs: one command for all, or one for each.
+    pub commands: Vec<ProcCommand>,
     /// How the output of the processes is treated.
     pub logs: LogOptions,
     /// What it would be good to have loaded already in them, see [`Launch`](crate::keeper::protocol::Launch).
@@ -159,6 +162,57 @@ pub struct SpawnProcs {
     /// What each process is given to start with.
     #[serde(skip)]
     pub welcome: bytes::Bytes,
+}
+
+impl SpawnProcs {
+    /// The ranks to start.
+    pub fn ranks(&self) -> std::ops::Range<u32> {
+        self.first..self.first + self.count
+    }
+
+    /// What a process runs.
+    pub fn command(&self, rank: u32) -> ProcCommand {
+        let index = if self.commands.len() > 1 { rank.saturating_sub(self.first) as usize } else { 0 };
+        self.commands.get(index).cloned().unwrap_or_default()
+    }
+}
+
+/// The program of a process and what it starts with. What is left open is as its host has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcCommand {
+    /// Another program and its arguments, which starts this command: `taskset -c 0`.
+    pub prefix: Vec<OsString>,
+    /// The program; empty: the host's.
+    pub program: OsString,
+    /// Its arguments; with the host's program, the host's.
+    pub arguments: Vec<OsString>,
+    /// Variables, on top of the host's if it inherits those; none removes one.
+    pub environment: Vec<(OsString, Option<OsString>)>,
+    /// Whether the host's variables are inherited.
+    pub inherits: bool,
+    /// Its working directory; empty: the host's.
+    pub directory: OsString,
+}
+
+impl ProcCommand {
+    /// This command on a host whose own is `host`, with nothing left open.
+    pub fn on(&self, host: &Self) -> Self {
+        let inherited = host.environment.iter().filter(|_| self.inherits);
+        let is_set = |name: &OsString| self.environment.iter().any(|(other, _)| other == name);
+        let inherited = inherited.filter(|(name, _)| !is_set(name));
+        let runs_host_program = self.program.is_empty();
+        let (program, arguments) =
+            if runs_host_program { (&host.program, &host.arguments) } else { (&self.program, &self.arguments) };
+        let mut words = self.prefix.iter().chain([program]).chain(arguments).cloned();
+        Self {
+            prefix: Vec::new(),
+            program: words.next().unwrap_or_default(),
+            arguments: words.collect(),
+            environment: inherited.chain(&self.environment).cloned().collect(),
+            inherits: false,
+            directory: if self.directory.is_empty() { host.directory.clone() } else { self.directory.clone() },
+        }
+    }
 }
 
 /// End the processes of a mesh.
@@ -183,4 +237,36 @@ pub struct RespawnProcs {
     pub ranks: Option<Vec<u32>>,
     /// Who is told when the new processes run.
     pub reply: PortId,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_command_leaves_open_is_as_its_host_has_it() {
+        let variable = |name: &str, value: &str| (OsString::from(name), Some(OsString::from(value)));
+        let host = ProcCommand {
+            prefix: Vec::new(),
+            program: "python".into(),
+            arguments: vec!["-m".into()],
+            environment: vec![variable("A", "1"), variable("B", "2")],
+            inherits: false,
+            directory: "/h".into(),
+        };
+        assert_eq!(ProcCommand { inherits: true, ..Default::default() }.on(&host), host);
+        let own = ProcCommand {
+            program: "mine".into(),
+            environment: vec![variable("B", "3"), ("A".into(), None)],
+            inherits: true,
+            ..Default::default()
+        };
+        let on_host = own.on(&host);
+        assert_eq!((on_host.program, on_host.directory), ("mine".into(), "/h".into()));
+        assert_eq!(on_host.environment, own.environment);
+        let bound = ProcCommand { prefix: vec!["taskset".into(), "-c".into()], ..Default::default() }.on(&host);
+        assert_eq!(bound.program, "taskset");
+        assert_eq!(bound.arguments, ["-c", "python", "-m"]);
+        assert_eq!(ProcCommand { environment: vec![], inherits: false, ..own }.on(&host).environment, []);
+    }
 }

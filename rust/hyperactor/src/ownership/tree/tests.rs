@@ -32,14 +32,14 @@ fn processes(number: u8) -> impl Iterator<Item = ProcId> {
 fn family() -> Forest {
     let mut tree = Tree::default();
     let nested = owner(1, 1, 0);
-    assert!(tree.spawn_procs(client(), mesh(1), WIDTH));
-    assert!(tree.spawn_procs(client(), mesh(3), WIDTH));
+    assert!(tree.spawn_procs(client(), mesh(1), 0..WIDTH));
+    assert!(tree.spawn_procs(client(), mesh(3), 0..WIDTH));
     assert!(tree.spawn_actors(client(), actors(1), mesh(1), processes(1)));
     assert!(tree.spawn_actors(client(), actors(3), mesh(3), processes(3)));
-    assert!(tree.spawn_procs(nested, mesh(2), WIDTH));
+    assert!(tree.spawn_procs(nested, mesh(2), 0..WIDTH));
     assert!(tree.spawn_actors(nested, actors(2), mesh(2), processes(2)));
     assert!(tree.spawn_actors(nested, actors(4), mesh(3), processes(3)));
-    assert!(tree.spawn_procs(owner(2, 2, 1), mesh(4), WIDTH));
+    assert!(tree.spawn_procs(owner(2, 2, 1), mesh(4), 0..WIDTH));
     assert!(tree.spawn_actors(owner(2, 2, 1), actors(5), mesh(4), processes(4)));
     tree
 }
@@ -251,10 +251,10 @@ fn what_is_below_a_mesh_is_what_falls_with_it() {
 fn own_5_one_that_ended_owns_nothing_new() {
     let mut tree = family();
     tree.process_ended(ProcId::first(mesh(1), 0), End::Failed(9));
-    assert!(!tree.spawn_procs(owner(1, 1, 0), mesh(9), 1));
+    assert!(!tree.spawn_procs(owner(1, 1, 0), mesh(9), 0..1));
     assert!(!tree.knows(Mesh::Procs(mesh(9))));
     assert_eq!(tree.respawn_process(Place { mesh: mesh(1), rank: 0 }), Some(ProcId::first(mesh(1), 0).next()));
-    assert!(!tree.spawn_procs(owner(1, 1, 0), mesh(9), 1), "its successor is another owner");
+    assert!(!tree.spawn_procs(owner(1, 1, 0), mesh(9), 0..1), "its successor is another owner");
 }
 
 #[test]

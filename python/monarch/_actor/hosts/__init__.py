@@ -1,0 +1,1 @@
+"""Hosts: their programs, their attachment, and how processes are started on them."""

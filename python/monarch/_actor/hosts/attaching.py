@@ -1,0 +1,77 @@
+"""`attach_to_workers`: hosts whose worker programs run already, as a mesh."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from monarch import _native
+from monarch._actor.context import process
+from monarch._actor.future import Future
+from monarch._actor.host_mesh import HostMesh, HostMeshRoot
+from monarch._actor.shape import Extent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from monarch._actor.mesh_root import Subject
+
+# How long a worker program may take to listen. One that is refused for another reason fails at once.
+PATIENCE_S = 10.0
+
+
+def attach_to_workers(
+    *,
+    private_key: None = None,
+    ca: str,
+    workers: Sequence[str | Future[str]],
+    name: str | None = None,
+    patience_s: float = PATIENCE_S,
+) -> HostMesh:
+    """The hosts whose worker programs listen at `workers`, in this order: extent `{hosts: len(workers)}`.
+
+    Returns at once (addresses that are futures are waited for), and processes can be spawned at once;
+    `initialized` tells when all are attached, or which are not and why. A host at which nobody listens yet is tried for
+    `patience_s` seconds. `ca` has to be "trust_all_connections", which means: no TLS. The cluster key is demanded all
+    the same, see docs/clusters.md. Raises `ValueError` for a malformed address, and outside the client.
+    """
+    refuse_tls(private_key, ca)
+    if isinstance(workers, str) or not isinstance(workers, Sequence):
+        raise TypeError(f"workers is {workers!r}: it has to be a sequence of addresses")
+    addresses = [worker.get() if isinstance(worker, Future) else worker for worker in workers]
+    return attach_hosts(addresses, name or "hosts", patience_s)
+
+
+def attach_hosts(addresses: Sequence[str], name: str, patience_s: float = PATIENCE_S) -> HostMesh:
+    """Attach the hosts at `addresses`."""
+    if not addresses:
+        raise ValueError("workers is empty: there has to be at least one host")
+    from monarch._actor.hosts.keys import client_key
+
+    hosts = tuple((_native.new_id(), address) for address in addresses)
+    region = Extent(("hosts",), (len(hosts),)).region
+    root = HostMeshRoot(_native.new_id(), name, region, hosts)
+    key = client_key() if any(address.partition("@")[0].startswith("tcp") for address in addresses) else None
+    who = f"pid {os.getpid()} on {os.uname().nodename}"
+    root.attached = process().runtime.attach_hosts(hosts, key, who, patience_s)
+    return HostMesh(root, region, owned=True)
+
+
+def all_attached(hosts: Subject, replies: _native.Replies) -> bool:
+    """True; raises `RuntimeError` for hosts that could not be attached."""
+    root = hosts.root
+    assert isinstance(root, HostMeshRoot), "hosts are attached as a mesh of hosts"
+    messages = [replies.message(index) for index in range(replies.arrived)]
+    failed = sorted((m.rank, m.payload.decode()) for m in messages if m.status != _native.STATUS_VALUE)
+    if failed:
+        causes = "; ".join(f"{root.hosts[rank][1]}: {reason}" for rank, reason in failed)
+        raise RuntimeError(f"attach failed on {len(failed)} of {len(root.hosts)} host(s): {causes}")
+    return True
+
+
+def refuse_tls(private_key: object, ca: object) -> None:
+    """Raise `NotImplementedError` for anything but the one value that means: no TLS."""
+    if private_key is not None or ca != "trust_all_connections":
+        raise NotImplementedError(
+            f'ca={ca!r}: TLS is not supported by this version; give ca="trust_all_connections", which means no TLS '
+            "(the cluster key is demanded all the same)"
+        )

@@ -1,0 +1,3 @@
+"""Older path of a public name."""
+
+from monarch._actor.hosts.transport import ChannelTransport as ChannelTransport

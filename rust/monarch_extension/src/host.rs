@@ -1,0 +1,137 @@
+//! `HostListener` and `HostSession`: the program of a host that clients attach.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use hyperactor::agent;
+use hyperactor::keeper::KeeperCommand;
+use hyperactor::net::address::Endpoint;
+use hyperactor::net::listener::{KeySource, Listener};
+use hyperactor::park::Waited;
+use hyperactor::wire::header::ProcCommand;
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+
+use crate::enter;
+use crate::errors::to_python;
+use crate::info::VERSION;
+use crate::key::ClusterKey;
+use crate::runtime::{Command, keeper_of, proc_command};
+
+#[pyclass(frozen, module = "monarch._native")]
+pub struct HostListener(Listener);
+
+/// A key, or the file that it will be in.
+#[derive(FromPyObject)]
+pub enum KeyOrPath<'py> {
+    Key(PyRef<'py, ClusterKey>),
+    Path(PathBuf),
+}
+
+#[pymethods]
+impl HostListener {
+    #[new]
+    #[pyo3(signature = (address, key, insecure=false))]
+    fn open(py: Python<'_>, address: &str, key: Option<KeyOrPath<'_>>, insecure: bool) -> PyResult<Self> {
+        let endpoint: Endpoint = address.parse().map_err(to_python)?;
+        let key = match key {
+            Some(KeyOrPath::Key(key)) => KeySource::Known(key.inner()),
+            Some(KeyOrPath::Path(path)) => KeySource::File(path),
+            None => KeySource::None,
+        };
+        let listener = enter::detached(py, || Listener::open(&endpoint, key, insecure, VERSION)).map_err(to_python)?;
+        Ok(Self(listener))
+    }
+
+    #[getter]
+    fn address(&self) -> String {
+        self.0.address().to_string()
+    }
+
+    #[getter]
+    fn open_to_strangers(&self) -> bool {
+        self.0.is_open_to_strangers()
+    }
+
+    /// Wait for the next client and begin to serve it; none if none came within `timeout` seconds.
+    #[pyo3(signature = (name, keeper, command, timeout=None))]
+    fn serve(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        keeper: (Vec<String>, Vec<(OsString, OsString)>),
+        command: Command,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<HostSession>> {
+        let keeper: KeeperCommand = keeper_of(keeper.0, keeper.1)?;
+        let command: ProcCommand = proc_command(command);
+        let deadline = enter::deadline(timeout)?;
+        let client = loop {
+            let left = deadline.map_or(SIGNAL_SLICE, |deadline| deadline.saturating_duration_since(Instant::now()));
+            let client = enter::detached(py, || self.0.next(left.min(SIGNAL_SLICE)));
+            py.check_signals()?;
+            match client {
+                Some(client) => break client,
+                None if left.is_zero() => return Ok(None),
+                None => {}
+            }
+        };
+        let who = client.name.clone();
+        match enter::detached(py, || agent::HostSession::start(client, name, &keeper, command)) {
+            Ok(session) => Ok(Some(HostSession { session, client: who, ended: Mutex::new(None) })),
+            Err(error) => {
+                self.0.done();
+                Err(to_python(error))
+            }
+        }
+    }
+
+    /// All that a client left is to end now; true if the host's program shall end too.
+    fn end(&self, py: Python<'_>, session: &HostSession) -> bool {
+        enter::detached(py, || {
+            if session.session.exits() {
+                // Before the client hears that the host is gone.
+                self.0.close();
+            }
+            self.0.ending();
+            let exits = *session.ended.lock().get_or_insert_with(|| session.session.end());
+            self.0.done();
+            exits
+        })
+    }
+}
+
+#[pyfunction]
+pub fn check_address(address: &str) -> PyResult<()> {
+    address.parse::<Endpoint>().map(drop).map_err(to_python)
+}
+
+/// How long a wait without the interpreter lasts before signals are looked for.
+const SIGNAL_SLICE: Duration = Duration::from_millis(100);
+
+#[pyclass(frozen, module = "monarch._native")]
+pub struct HostSession {
+    session: agent::HostSession,
+    client: String,
+    ended: Mutex<Option<bool>>,
+}
+
+#[pymethods]
+impl HostSession {
+    #[getter]
+    fn client(&self) -> &str {
+        &self.client
+    }
+
+    /// Wait until the client is gone or has released the host.
+    #[pyo3(signature = (timeout=None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+        let deadline = enter::deadline(timeout)?;
+        enter::wait(py, |interrupt| {
+            let waited = self.session.wait(deadline, interrupt)?;
+            let is_over = matches!(waited, Waited::Ready);
+            Ok((waited, is_over))
+        })
+    }
+}
