@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-_SUBMODULES = ("actor", "config", "spmd")
+_SUBMODULES = ("actor", "config", "job", "spmd")
 _GEOMETRY = ("Extent", "NDSlice", "Point", "Region", "Shape", "Slice", "ValueMesh")
 
 

@@ -34,6 +34,9 @@ SAME = [
     (f"{HYPERACTOR}.supervision", "SupervisionError"),
     (f"{HYPERACTOR}.supervision", "MeshFailure"),
     (f"{HYPERACTOR}.host_mesh", "BootstrapCommand"),
+    (f"{HYPERACTOR}.channel", "ChannelTransport"),
+    ("monarch._src.actor.bootstrap", "attach_to_workers"),
+    ("monarch._src.actor.bootstrap", "run_worker_loop_forever"),
     # Beyond those: what the documentation shows without a public path.
     *(("monarch._src.actor.actor_mesh", name) for name in ("CreatorInstance", "Instance", "RankedPortReceiver")),
     *((f"{HYPERACTOR}.proc", name) for name in ("ActorAddr", "ProcId", "Uid")),
@@ -55,6 +58,20 @@ ALONE = [
     (f"{HYPERACTOR}.pytokio", "PythonTask"),
     ("monarch.tools.network", "get_ipaddr"),
 ]
+
+
+JOB_NAMES = [
+    ("monarch._src.job.job", "JobTrait"),
+    ("monarch._src.job.job", "JobState"),
+    ("monarch._src.job.job", "LocalJob"),
+    ("monarch._src.job.job", "job_load"),
+    ("monarch._src.job.process", "ProcessJob"),
+]
+
+
+@pytest.mark.parametrize(("module", "name"), JOB_NAMES)
+def test_the_older_path_of_a_job_gives_the_public_thing(module: str, name: str) -> None:
+    assert getattr(import_module(module), name) is getattr(import_module("monarch.job"), name)
 
 
 @pytest.mark.usefixtures("default_hook")

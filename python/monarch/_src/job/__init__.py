@@ -1,0 +1,1 @@
+"""Older paths of public names. Re-exports only."""
