@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import marked_environment
+from conftest import eventually, marked_environment
 from host_actors import Placed
 from monarch.actor import (
     BootstrapCommand,
@@ -61,6 +61,7 @@ def test_a_command_that_cannot_be_started_is_named(hosts: HostMesh, faults: list
     procs = hosts.spawn_procs(bootstrap_command=BootstrapCommand("/no/such/python", None, []))
     with pytest.raises(SupervisionError, match="cannot start `/no/such/python`"):
         procs.spawn("placed", Placed).where.call_one().get(timeout=60)
+    eventually(lambda: faults, "the owner is told")
 
 
 def test_an_exception_of_the_function_is_the_caller_s(hosts: HostMesh) -> None:
