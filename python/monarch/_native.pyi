@@ -224,7 +224,7 @@ class ClusterKey:
 
 # Words before the program, program ("": the host's), arguments, environment (None removes a variable), whether the
 # host's environment is inherited, directory ("": the host's).
-Command = tuple[Sequence[str], str, Sequence[str], Sequence[tuple[str, str | None]], bool, str]
+_Command = tuple[Sequence[str], str, Sequence[str], Sequence[tuple[str, str | None]], bool, str]
 
 @final
 class HostListener:
@@ -241,7 +241,7 @@ class HostListener:
         self,
         name: str,
         keeper: tuple[Sequence[str], Sequence[tuple[str, str]]],
-        command: Command,
+        command: _Command,
         timeout: float | None = None,
     ) -> HostSession | None:
         """Wait for the next client and begin to serve it; None when `timeout` seconds passed first.
@@ -269,7 +269,7 @@ class Runtime:
 
     @staticmethod
     def start_client(
-        keeper_command: Sequence[str], keeper_environment: Sequence[tuple[str, str]], host: str, command: Command
+        keeper_command: Sequence[str], keeper_environment: Sequence[tuple[str, str]], host: str, command: _Command
     ) -> Runtime:
         """Become a client: start the keeper (program and arguments, variables beside this process's) and the agent of
         this host. Processes that other hosts' actors start here run `command` where they say nothing else."""
