@@ -298,7 +298,7 @@ class Runtime:
         name: str,
         count: int,
         owner: bytes,
-        commands: Sequence[Command],
+        commands: Sequence[_Command],
         logs: tuple[bool, bool, float, int],
         variant: str,
         welcome: bytes,
