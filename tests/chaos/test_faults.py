@@ -178,7 +178,7 @@ def test_an_exception_in_cleanup_is_no_failure(spawn_procs: SpawnProcs, kind: An
 
 
 @both_kinds
-def test_an_exception_in_the_cleanup_of_what_it_owns_does_not_keep_an_owner_from_ending(
+def test_an_exception_in_the_cleanup_of_what_it_owns_is_printed_and_does_not_keep_an_owner_from_ending(
     run_program: Callable[..., subprocess.CompletedProcess[str]], kind: Any
 ) -> None:
     program = f"""
@@ -194,6 +194,7 @@ owner.stop().get()
     done = run_program("-c", program)
     assert done.returncode == 0, done.stderr
     assert "never retrieved" not in done.stderr
+    assert done.stderr.count("ValueError: raised on purpose") == 1
 
 
 # --- bad moments ------------------------------------------------------------------------------------------------------

@@ -97,6 +97,7 @@ class LocalActor(Owner):
         self.cause: Cause | None = None  # why it failed
         self.stop_reason: str | None = None
         self.ended = threading.Event()
+        self.told_of_end = threading.Event()  # whoever waits for its end has been answered
         self.thread = threading.Thread(target=self._run, name=f"{name}[{self.rank.rank}]", daemon=True)
         self._requests = [request]  # what it was made for, until it is
         self._handlers: dict[bytes, Handler] = {}
@@ -443,7 +444,17 @@ class LocalActor(Owner):
         """Stop what this actor owns and wait for it, in bounded time."""
         deadline = time.monotonic() + settings.seconds("stop_actor_timeout")
         for stop in self.stop_children(f"its owner {self.name} ended"):
-            stop.exception(max(0.0, deadline - time.monotonic()))
+            self.child_stopped(stop.exception(max(0.0, deadline - time.monotonic())))
+
+    def child_stopped(self, error: BaseException | None) -> None:
+        """Something that this actor owned has been stopped as it ends; print the exception of a `__cleanup__` there.
+
+        It is no failure, and nobody else hears of it. A `TimeoutError` is only that of the wait for it.
+        """
+        if error is not None and not isinstance(error, TimeoutError):
+            import sys
+
+            print(f"monarch: a __cleanup__ failed as its owner {self.name} ended: {error}", file=sys.stderr)
 
     def end(self, cleanup_error: Exception | None) -> None:
         """The last thing of an actor's life."""
@@ -452,10 +463,20 @@ class LocalActor(Owner):
             if self.ended.is_set():
                 return  # it was abandoned
             self.process.ownership.owner_ended(self.actor)
+            self.process.leaving.add(self)
             self.process.actors.pop(self.actor, None)
             self.ended.set()
             requests_, self._stop_requests = self._stop_requests, []
             successors, self._successors = self._successors, []
+        try:
+            self._tell_of_end(cleanup_error, requests_, successors)
+        finally:
+            self.told_of_end.set()
+            self.process.leaving.discard(self)
+
+    def _tell_of_end(
+        self, cleanup_error: Exception | None, requests_: list[_native.Message], successors: list[Callable[[], None]]
+    ) -> None:
         self._watches.clear()
         for port in list(self._ports or ()):
             port.abandon()

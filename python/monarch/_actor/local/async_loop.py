@@ -108,7 +108,7 @@ class AsyncLoop:
         if stops:
             done, _ = await asyncio.wait(stops, timeout=settings.seconds("stop_actor_timeout"))
             for stop in done:
-                stop.exception()  # of a `__cleanup__` there, which has been printed
+                actor.child_stopped(stop.exception())
         if actor.ended.is_set():
             return None
         actor.overtime.begins("cleanup_timeout", BLOCKED_CLEANUP_S)

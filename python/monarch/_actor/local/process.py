@@ -65,6 +65,7 @@ class Process:
         self.root_context: Context | None = None
         self.controllers: Controllers | None = None  # in a client, once one was asked for
         self.actors: dict[bytes, LocalActor] = {}
+        self.leaving: set[LocalActor] = set()  # those that have ended, until whoever waits for that was told
         self._places = threading.Lock()  # held while an actor takes the place of one that ended
         self.bootstrap_error: BaseException | None = None
         self.unhandled: MeshFailure | None = None  # in a notebook: to be raised at the next wait
@@ -413,12 +414,13 @@ class Process:
         actors = list(self.actors.values())
         for local in actors:
             local.stop(reason, None)
+        actors += self.leaving
         deadline = time.monotonic() + settings.seconds("cleanup_timeout")
-        late = [local for local in actors if not local.ended.wait(max(0.0, deadline - time.monotonic()))]
+        late = [local for local in actors if not local.told_of_end.wait(max(0.0, deadline - time.monotonic()))]
         for local in late:
             local.interrupt()
         for local in late:
-            local.ended.wait(0.2)
+            local.told_of_end.wait(0.2)
 
 
 def _stopped(subject: Subject, replies: _native.Replies) -> None:
