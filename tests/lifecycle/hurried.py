@@ -1,17 +1,17 @@
-"""A client that ends its workers with all the patience in the world; one of them can't even hear of it.
+"""A client that ends its workers with all the patience in the world; their clean-up does not end.
 
     python hurried.py TOLD
 
-Once the other one is told to end, the file TOLD is there, and the program waits for the one that does not hear.
+Once they are told to end, the file TOLD is there, and the program waits for them.
 """
 
-import os
-import signal
 import sys
+import threading
 from pathlib import Path
 
 from monarch._actor.context import process
 from monarch.actor import Actor, endpoint, this_host
+from monarch.config import configure
 
 
 class Worker(Actor):
@@ -19,17 +19,18 @@ class Worker(Actor):
         self.told = told
 
     @endpoint
-    def pid(self) -> int:
-        return os.getpid()
+    def hello(self) -> None:
+        pass
 
     def __cleanup__(self, exc: Exception | None) -> None:
         Path(self.told).touch()
+        threading.Event().wait()
 
 
 def main() -> None:
+    configure(cleanup_timeout="1h")
     workers = this_host().spawn_procs({"workers": 2}).spawn("workers", Worker, sys.argv[1])
-    os.kill(workers.slice(workers=1).pid.call_one().get(), signal.SIGSTOP)
-    workers.slice(workers=0).pid.call_one().get()
+    workers.hello.call().get()
     print("ready", flush=True)
     try:
         process().runtime.shutdown(3600.0)

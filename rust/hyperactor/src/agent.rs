@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use rustix::process::Signal;
 
 use crate::death::{Cause, Death};
 use crate::error::{Error, Result};
@@ -287,7 +288,7 @@ impl Agent {
             }
             table.running(stop.mesh)
         };
-        running.iter().for_each(|(_, control)| send_control(control, &Control::Stop, Vec::new()));
+        self.ask_to_end(&running);
         self.kill_later(stop.mesh, Duration::from_millis(stop.grace_ms));
     }
 
@@ -416,8 +417,16 @@ impl Agent {
             table.forget_if_gone(mesh);
             table.running(mesh)
         };
-        running.iter().for_each(|(_, control)| send_control(control, &Control::Stop, Vec::new()));
+        self.ask_to_end(&running);
         self.kill_later(mesh, ORPHAN_GRACE);
+    }
+
+    /// Let processes of this host end in order. One that is stopped, as by a terminal, goes on, or it would not hear.
+    fn ask_to_end(&self, running: &[(ProcId, Arc<Link>)]) {
+        for (proc, control) in running {
+            send_control(control, &Control::Stop, Vec::new());
+            self.signal_here(*proc, CONTINUE);
+        }
     }
 
     /// Until no process runs, the deadline has passed, or the interrupt check fails with what this returns.
@@ -440,8 +449,8 @@ impl Agent {
         let deadline = Instant::now() + grace;
         let mut table = self.table.lock();
         let running = table.end_all("its client ended");
-        running.iter().for_each(|control| send_control(control, &Control::Stop, Vec::new()));
         drop(table);
+        self.ask_to_end(&running);
         let interrupted = self.wait_for_ends(deadline, interrupt);
         self.leave_hosts();
         self.tell_keeper(&Request::Shutdown { grace_ms: 0 }, Vec::new());
@@ -469,6 +478,9 @@ fn socket_pair() -> Result<(OwnedFd, OwnedFd)> {
 
 /// SIGKILL, by its number everywhere.
 pub const KILL: i32 = 9;
+
+/// SIGCONT, by the number of this platform.
+const CONTINUE: i32 = Signal::CONT.as_raw();
 
 /// What the keeper reports.
 struct KeeperEvents {

@@ -296,12 +296,12 @@ impl<C: Clone> Table<C> {
     }
 
     /// From now on every end is wanted, and nothing is started.
-    pub(super) fn end_all(&mut self, reason: &str) -> Vec<C> {
+    pub(super) fn end_all(&mut self, reason: &str) -> Vec<(ProcId, C)> {
         self.ended = true;
         self.linked.clear();
         let meshes: Vec<MeshId> = self.meshes.keys().copied().collect();
         meshes.iter().for_each(|mesh| self.tree.stop(Mesh::Procs(*mesh), reason));
-        meshes.into_iter().flat_map(|mesh| self.running(mesh)).map(|(_, control)| control).collect()
+        meshes.into_iter().flat_map(|mesh| self.running(mesh)).collect()
     }
 
     /// A process ended; none if that was known.
