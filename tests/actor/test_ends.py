@@ -304,3 +304,23 @@ def test_threads_of_the_program_are_the_program(one: ProcMesh) -> None:
     thread.start()
     thread.join()
     assert seen
+
+
+def test_errors_show_nothing_of_the_inside(spawn_procs: SpawnProcs, faults: Faults, tmp_path: Path) -> None:
+    """No stack of native code, no source line of it, no name that users cannot import."""
+    procs = spawn_procs({"gpus": 3})
+    notes = procs.spawn("notes", Notes, str(tmp_path / "notes"))
+    where = procs.spawn("where", Where)
+    raised = notes.slice(gpus=0).fail.call_one().exception(timeout=20)
+    not_made = procs.slice(gpus=1).spawn("bad", BadStart, ValueError("refused")).hello.call_one().exception(timeout=20)
+    os.kill(where.slice(gpus=2).pid.call_one().get(timeout=20), signal.SIGKILL)
+    killed = where.slice(gpus=2).pid.call_one().exception(timeout=20)
+    notes.stop().get(timeout=20)
+    with pytest.raises(SupervisionError) as stopped:
+        notes.hello.call().get(timeout=20)
+    eventually(lambda: any(failure.kind == "signal" for failure in faults), "the program is told")
+    told = [failure.report() for failure in faults]
+    for text in [*map(str, (raised, not_made, killed, stopped.value)), *told]:
+        for part in ("backtrace", "panicked", ".rs:", "monarch.service", "monarch_hyperactor", "_native."):
+            assert part not in text
+    assert isinstance(raised, ActorError) and isinstance(killed, SupervisionError) and not_made is not None
