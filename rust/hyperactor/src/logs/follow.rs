@@ -211,7 +211,8 @@ impl Thread {
     }
 
     fn end(&mut self, proc: ProcId) {
-        self.catch_up(|source| (source.origin.proc == proc).then(|| source.file.len()));
+        // What the others of its mesh said before is read too: its last lines are let out, and may be equal to theirs.
+        self.catch_up(|source| (source.origin.proc.mesh == proc.mesh).then(|| source.file.len()));
         for stream in [Stream::Stdout, Stream::Stderr] {
             let Some(mut source) = self.sources.remove(&(proc, stream)) else { continue };
             source.end_line(&mut self.console);
