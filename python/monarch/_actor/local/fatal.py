@@ -50,6 +50,11 @@ def end_program(failure: MeshFailure) -> None:
         timer.start()
 
 
+def program_ends() -> bool:
+    """Whether a failure ends the program already; further ones would only bury the first cause."""
+    return _failure is not None and not in_notebook() and not is_interactive()
+
+
 def came_too_late() -> bool:
     """Whether the program had come to its end before it could be told of the failure that ends it."""
     return _failure is not None and not _raised

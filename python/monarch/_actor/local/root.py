@@ -33,11 +33,13 @@ class Root(Owner):
         self._told.set()
 
     def _run(self) -> None:
+        from monarch._actor.local import fatal
+
         while True:
             self._told.wait()
             self._told.clear()
             while (failure := self.failures.take()) is not None:
-                if isinstance(failure, MeshFailure) and not self.process.ending:
+                if isinstance(failure, MeshFailure) and not self.process.ending and not fatal.program_ends():
                     _call_hook(failure)
             with self._lock:
                 self._telling = bool(self.failures) or self._told.is_set()
