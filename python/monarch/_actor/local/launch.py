@@ -117,7 +117,7 @@ def environment() -> list[tuple[str, str]]:
 
 def _start_variables() -> dict[str, str]:
     ours, theirs = package_parent(), list(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
-    # The program's own come first, as in the program, for what a template imports; another copy of this package must not.
+    # The program's own come first, as in the program: a template imports too. Another copy of this package must not.
     ours_first = any(os.path.isdir(os.path.join(entry, "monarch")) for entry in theirs)
     path = [ours, *theirs] if ours_first else [*theirs, ours]
     return {"PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1"}
