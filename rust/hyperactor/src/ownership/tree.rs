@@ -9,6 +9,8 @@ use crate::wire::header::Sender;
 #[derive(Clone, Debug)]
 pub struct Tree<C> {
     meshes: BTreeMap<Mesh, Entry<C>>,
+    /// How many were spawned, as far as is known here.
+    spawned: u64,
 }
 
 /// A mesh of either kind.
@@ -52,7 +54,7 @@ pub struct Told {
 pub struct Fallout<C> {
     /// How it counts: a failure may turn out to be part of a stop.
     pub end: End<C>,
-    /// Who is told.
+    /// Who is told, in the order in which the meshes were spawned.
     pub told: Vec<Told>,
     /// What its end leaves without an owner: stopped from now on, and to be ended.
     pub orphans: Vec<Mesh>,
@@ -61,6 +63,8 @@ pub struct Fallout<C> {
 #[derive(Clone, Debug)]
 struct Entry<C> {
     owner: Owner,
+    /// Of those that are known here, the how manieth to be spawned.
+    number: u64,
     /// Of actors: the processes that they live on.
     hosts: Option<MeshId>,
     stopped: Option<String>,
@@ -95,7 +99,7 @@ impl From<Sender> for Owner {
 
 impl<C> Default for Tree<C> {
     fn default() -> Self {
-        Self { meshes: BTreeMap::new() }
+        Self { meshes: BTreeMap::new(), spawned: 0 }
     }
 }
 
@@ -104,7 +108,8 @@ impl<C: Clone> Tree<C> {
     /// known to have ended.
     pub fn spawn_procs(&mut self, owner: Owner, mesh: MeshId, ranks: impl IntoIterator<Item = u32>) -> bool {
         let members = ranks.into_iter().map(|rank| (rank, Member::new(0, 0))).collect();
-        self.spawn(owner, Mesh::Procs(mesh), Entry { owner, hosts: None, stopped: None, members, lives: 0 })
+        let entry = Entry { owner, number: self.spawned, hosts: None, stopped: None, members, lives: 0 };
+        self.spawn(owner, Mesh::Procs(mesh), entry)
     }
 
     /// `owner` makes an actor on each of these processes of `hosts`. False, and nothing changes, if the owner is known
@@ -118,13 +123,15 @@ impl<C: Clone> Tree<C> {
     ) -> bool {
         let members = procs.into_iter().map(|proc| (proc.rank, self.member_on(proc, 0))).collect();
         let stopped = self.stopped(Mesh::Procs(hosts)).map(str::to_owned);
-        self.spawn(owner, Mesh::Actors(mesh), Entry { owner, hosts: Some(hosts), stopped, members, lives: 0 })
+        let entry = Entry { owner, number: self.spawned, hosts: Some(hosts), stopped, members, lives: 0 };
+        self.spawn(owner, Mesh::Actors(mesh), entry)
     }
 
     fn spawn(&mut self, owner: Owner, mesh: Mesh, entry: Entry<C>) -> bool {
         let lives = !self.has_ended(owner);
         if lives {
             self.meshes.insert(mesh, entry);
+            self.spawned += 1;
         }
         lives
     }
@@ -164,6 +171,7 @@ impl<C: Clone> Tree<C> {
                 told.push(Told { owner: actors.owner, mesh: *id });
             }
         }
+        told.sort_by_key(|told| self.meshes.get(&told.mesh).map(|entry| entry.number));
         if let Some(entry) = self.meshes.get(&mesh)
             && !for_stop
             && !told.iter().any(|told| told.owner == entry.owner)

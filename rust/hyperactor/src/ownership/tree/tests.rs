@@ -285,3 +285,15 @@ fn own_1_the_end_of_a_process_is_no_news_to_actors_of_its_successor() {
     assert_eq!(part.process_ended(dead, End::Failed(9)).unwrap().told, []);
     assert_eq!(part.process_ended(dead.next(), End::Failed(9)).unwrap().told.len(), 1);
 }
+
+#[test]
+fn own_3_owners_are_told_in_the_order_of_their_spawns_whatever_the_identities() {
+    let mut tree = Forest::default();
+    assert!(tree.spawn_procs(client(), mesh(1), 0..WIDTH));
+    for number in [5, 2, 9] {
+        assert!(tree.spawn_actors(client(), actors(number), mesh(1), processes(1)));
+    }
+    let fallout = tree.process_ended(ProcId::first(mesh(1), 0), End::Failed(7)).unwrap();
+    let told: Vec<Mesh> = fallout.told.iter().map(|told| told.mesh).collect();
+    assert_eq!(told, [5, 2, 9].map(|number| Mesh::Actors(actors(number))));
+}
