@@ -159,10 +159,13 @@ impl<C: Clone> Tree<C> {
             None => end,
         };
         let orphans = self.orphan(|owner| owner.proc == proc);
-        let mut told = Vec::new();
+        let owner = self.meshes.get(&mesh).map(|entry| entry.owner);
+        let (mut told, mut knew) = (Vec::new(), false);
         for (id, actors) in self.meshes.iter_mut().filter(|(_, entry)| entry.hosts == Some(proc.mesh)) {
             let Some(actor) = actors.members.get_mut(&proc.rank) else { continue };
             if actor.host > proc.generation {
+                // Who made it anew on the successor had heard of this end by another way.
+                knew |= Some(actors.owner) == owner;
                 continue;
             }
             let lived = actor.end.is_none();
@@ -172,11 +175,12 @@ impl<C: Clone> Tree<C> {
             }
         }
         told.sort_by_key(|told| self.meshes.get(&told.mesh).map(|entry| entry.number));
-        if let Some(entry) = self.meshes.get(&mesh)
+        if let Some(owner) = owner
             && !for_stop
-            && !told.iter().any(|told| told.owner == entry.owner)
+            && !knew
+            && !told.iter().any(|told| told.owner == owner)
         {
-            told.push(Told { owner: entry.owner, mesh });
+            told.push(Told { owner, mesh });
         }
         if let End::Stopped(_) = end {
             told.clear();
