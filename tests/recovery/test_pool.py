@@ -86,7 +86,8 @@ def test_wrong_use_is_an_error_at_the_call(make_pool: Any) -> None:
         pool.resize(0)
 
 
-def test_work_of_a_member_that_dies_is_done_by_another(make_pool: Any, tmp_path: Path) -> None:
+def test_work_of_a_member_that_dies_is_done_by_another(make_pool: Any, faults: Faults, tmp_path: Path) -> None:
+    # The last death may be told while the pool is stopped, and is then nobody's to mend: `faults` takes it.
     pool = make_pool(2)
     dead, first = occupy(pool, tmp_path / "go")
     living, second = occupy(pool, tmp_path / "go")
@@ -122,7 +123,8 @@ def rebalance(pool: ElasticPool[Worker], held: list[Future[int]], go: Path) -> b
     return False
 
 
-def test_work_that_kills_every_member_fails_itself(make_pool: Any) -> None:
+def test_work_that_kills_every_member_fails_itself(make_pool: Any, faults: Faults) -> None:
+    # The last death may be told while the pool is stopped, and is then nobody's to mend: `faults` takes it.
     pool = make_pool(2, RestartPolicy(max_restarts=50, backoff=(0, 0.01)))
     with pytest.raises(SupervisionError, match="exited with status 7"):
         pool.submit("end_process").get(timeout=20)
