@@ -9,23 +9,21 @@ class View:
     """What can be told from outside about the meshes that some events make.
 
     Whoever asks an actor hears of the end of its process, whatever became of the actor before. The end of a process is
-    told for all actor meshes that were there, in any order: an owner that handles nothing fails of any of them. Who has
-    stopped a mesh hears no more of it than that. Where an actor stops a mesh and something kills a member at that
-    moment, the actor may know the one and the host of the process the other: it has ended.
+    told for all actor meshes that were there, in any order: an owner that handles nothing fails of any of them. And who
+    has stopped a mesh hears no more of it than that.
     """
 
     def __init__(self, events: list[str]) -> None:
         self.hosts: dict[str, str] = {}  # the processes that actors live on
         self.passing: set[str] = set()  # owners that handle nothing
         self.stopped: set[str] = set()  # by the program itself
-        self.stopped_by_actors: set[str] = set()
         owned: set[str] = set()
         for event in events:
             words = event.split()
             if words[:1] in (["actors"], ["procs"]) and words[2] == "client":
                 owned.add(words[1])
-            if words[:1] == ["stop"]:
-                (self.stopped if words[1] in owned else self.stopped_by_actors).add(words[1])
+            if words[:1] == ["stop"] and words[1] in owned:
+                self.stopped.add(words[1])
             if words[:1] == ["actors"]:
                 self.hosts[words[1]] = words[3]
             if words[:1] in (["actors"], ["client"]) and words[-1] == "passes":
@@ -55,8 +53,6 @@ class View:
             return f"{member} down"
         if name in self.stopped and state != "lives":
             return f"{member} stopped"
-        if name in self.stopped_by_actors and state != "lives":
-            return f"{member} ended"
         return f"{member} {self._cause(state)}"
 
     def _cause(self, text: str) -> str:
