@@ -9,7 +9,7 @@ import threading
 import time
 
 from monarch import _native
-from monarch._actor import context, logs, requests, settings, thread_context
+from monarch._actor import context, logs, settings, thread_context
 from monarch._actor.context import Context, Instance, _context
 from monarch._actor.errors import SupervisionError
 from monarch._actor.host_mesh import single_host
@@ -80,8 +80,7 @@ def _tell_failures(process: Process) -> None:
     """A failure that was known before the program's end is not lost: it is told now, and may change the status."""
     if process.runtime.closed or not isinstance(process.root, Root):
         return
-    here = _native.Targets(process.runtime, process.runtime.mesh, [process.runtime.rank], _native.PROCESS_ACTOR)
-    here.call(_native.PROCESS_ACTOR, requests.PING, b"").wait(1, LAST_FAILURES_S)
+    process.hear()
     process.root.wait_until_told(LAST_FAILURES_S)
 
 

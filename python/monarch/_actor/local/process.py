@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 DONE, _ = dumps(None)
 
+# The server never blocks for long: this only bounds what a bug in it can do.
+_HEARING_S = 1.0
+
 
 def actor_stop_s() -> float:
     """How long the stop of an actor may take. Its own process ends it long before, unless that is frozen itself."""
@@ -70,6 +73,7 @@ class Process:
         self.bootstrap_error: BaseException | None = None
         self.unhandled: MeshFailure | None = None  # in a notebook: to be raised at the next wait
         self.ending = False
+        self._server: int | None = None  # the thread of `serve`
 
     # --- who runs where -----------------------------------------------------------------------------------------------
 
@@ -174,6 +178,7 @@ class Process:
         owner = self._owner_of(root)
         if owner is None or root.request is None:
             raise RuntimeError(f"cannot respawn {root.name!r}: its owner has ended")
+        self.hear()
         base_ranks = [root.region.base_rank(position) for position in positions]
         life = self.ownership.respawn_actors(root.actor, root.procs._root.mesh, base_ranks)
         if life is None:
@@ -286,6 +291,7 @@ class Process:
 
     def serve(self) -> None:
         """Serve requests to this process until it should end."""
+        self._server = get_ident()
         mailbox = self.runtime.process_mailbox
         while (message := mailbox.recv()) is not None:
             try:
@@ -294,6 +300,16 @@ class Process:
                 _report_internal_error(error)
                 message.reply(_native.STATUS_ERROR, *pack_exception(error))
             del message
+
+    def hear(self) -> None:
+        """Take in the news that wait for the server's thread, so that what is done next comes after them.
+
+        The death of a process is known here to whoever looks for it before its owner has been told. An actor that took
+        the place of the dead one meanwhile would have the death reported as something of the past, to the wrong mesh.
+        """
+        if get_ident() != self._server:
+            myself = _native.Targets(self.runtime, self.runtime.mesh, [self.runtime.rank], _native.PROCESS_ACTOR)
+            myself.call(_native.PROCESS_ACTOR, requests.PING, b"").wait(1, _HEARING_S)
 
     def _handle(self, message: _native.Message) -> None:
         if message.status == _native.STATUS_DEATH:

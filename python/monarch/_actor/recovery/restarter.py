@@ -78,6 +78,9 @@ class Restarter:
             return
         try:
             replaced = self._replace_dead_processes()
+            # Deaths that were seen there have been told by now: they are part of this restart.
+            self._owner.process.hear()
+            failed |= self._take()
             self._make_actors({*failed, *replaced})
         except Exception as error:
             self._give_up(failed, f"{self._root.name!r} could not be restarted: {error}")

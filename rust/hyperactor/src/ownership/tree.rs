@@ -159,13 +159,10 @@ impl<C: Clone> Tree<C> {
             None => end,
         };
         let orphans = self.orphan(|owner| owner.proc == proc);
-        let owner = self.meshes.get(&mesh).map(|entry| entry.owner);
-        let (mut told, mut knew) = (Vec::new(), false);
+        let mut told = Vec::new();
         for (id, actors) in self.meshes.iter_mut().filter(|(_, entry)| entry.hosts == Some(proc.mesh)) {
             let Some(actor) = actors.members.get_mut(&proc.rank) else { continue };
             if actor.host > proc.generation {
-                // Who made it anew on the successor had heard of this end by another way.
-                knew |= Some(actors.owner) == owner;
                 continue;
             }
             let lived = actor.end.is_none();
@@ -175,12 +172,11 @@ impl<C: Clone> Tree<C> {
             }
         }
         told.sort_by_key(|told| self.meshes.get(&told.mesh).map(|entry| entry.number));
-        if let Some(owner) = owner
+        if let Some(entry) = self.meshes.get(&mesh)
             && !for_stop
-            && !knew
-            && !told.iter().any(|told| told.owner == owner)
+            && !told.iter().any(|told| told.owner == entry.owner)
         {
-            told.push(Told { owner, mesh });
+            told.push(Told { owner: entry.owner, mesh });
         }
         if let End::Stopped(_) = end {
             told.clear();

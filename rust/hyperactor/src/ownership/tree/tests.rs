@@ -297,13 +297,3 @@ fn own_3_owners_are_told_in_the_order_of_their_spawns_whatever_the_identities() 
     let told: Vec<Mesh> = fallout.told.iter().map(|told| told.mesh).collect();
     assert_eq!(told, [5, 2, 9].map(|number| Mesh::Actors(actors(number))));
 }
-
-#[test]
-fn own_3_who_has_made_an_actor_anew_on_the_successor_is_not_told_of_the_death_before() {
-    let mut tree = Forest::default();
-    assert!(tree.spawn_procs(client(), mesh(1), 0..WIDTH));
-    assert!(tree.spawn_actors(client(), actors(1), mesh(1), processes(1)));
-    let dead = ProcId::first(mesh(1), 0);
-    tree.respawn_actors(actors(1), [ProcId { generation: dead.generation + 1, ..dead }]);
-    assert!(tree.process_ended(dead, End::Failed(7)).unwrap().told.is_empty());
-}
