@@ -15,18 +15,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::reactor::Reactor;
 use crate::sys::fork::Descriptor;
 use crate::sys::poll::Interest;
 use crate::sys::socket;
-use crate::wire::frame::{self, Decoded};
-use crate::wire::{Frame, FrameError, Limits};
+use crate::wire::Frame;
 
-/// Bytes asked for in one read where no longer frame is under way.
-const READ_BYTES: usize = 64 << 10;
+mod reader;
+
+pub use reader::Reader;
 
 /// Most slices that go into one write; the system's limit is higher everywhere.
 const WRITE_SLICES: usize = 64;
@@ -49,15 +49,6 @@ pub struct Link {
     reader: Mutex<Reader>,
     writer: Mutex<Writer>,
     ended: AtomicBool,
-}
-
-/// What was read and is not yet a frame.
-#[derive(Default)]
-pub struct Reader {
-    buffer: BytesMut,
-    descriptors: Vec<OwnedFd>,
-    /// How many bytes the frame under way still lacks.
-    missing: usize,
 }
 
 #[derive(Default)]
@@ -293,55 +284,6 @@ impl Drop for ReadLease<'_> {
         self.reader.take();
     }
 }
-
-impl Reader {
-    /// Receive once into the buffer. A long frame gets its whole room at once, so that nothing is moved.
-    fn fill(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        let wanted = self.missing.max(READ_BYTES);
-        let filled = self.buffer.len();
-        self.buffer.resize(filled + wanted.min(MAX_READ_BYTES), 0);
-        let outcome = socket::receive(socket, &mut self.buffer[filled..], &mut self.descriptors);
-        self.buffer.truncate(filled + outcome.as_ref().map_or(0, |count| *count));
-        outcome
-    }
-
-    fn next(&mut self) -> Result<Option<(Frame, Vec<OwnedFd>)>, FrameError> {
-        if self.buffer.is_empty() {
-            self.missing = 0;
-            return Ok(None);
-        }
-        match frame::decode(&mut self.buffer, &Limits::default())? {
-            Decoded::Missing(bytes) => {
-                self.missing = bytes;
-                self.buffer.reserve(bytes);
-                Ok(None)
-            }
-            Decoded::Frame(frame) => {
-                let count = usize::from(frame.descriptors).min(self.descriptors.len());
-                let descriptors = self.descriptors.drain(..count).collect();
-                Ok(Some((frame, descriptors)))
-            }
-        }
-    }
-
-    /// Wait for the first frame of a stream that no link has yet.
-    pub fn first_frame(&mut self, socket: &OwnedFd) -> Result<(Frame, Vec<OwnedFd>), String> {
-        loop {
-            if let Some(first) = self.next().map_err(|error| error.to_string())? {
-                return Ok(first);
-            }
-            crate::sys::poll::readable([socket.as_fd()], None).map_err(|error| error.to_string())?;
-            match self.fill(socket.as_fd()) {
-                Ok(0) => return Err("the agent closed the control socket".into()),
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error.to_string()),
-                _ => {}
-            }
-        }
-    }
-}
-
-/// Most bytes asked for in one read; longer frames take several.
-const MAX_READ_BYTES: usize = 4 << 20;
 
 impl Writer {
     fn advance(&mut self, mut count: usize) {

@@ -181,3 +181,42 @@ fn a_peer_that_sends_garbage_is_hung_up_on_and_named() {
     assert!(error.contains("does not hold a frame"), "{error}");
     assert!(arrived.frames.lock().is_empty());
 }
+
+#[test]
+fn frames_survive_any_cutting_of_the_stream() {
+    let (ours, theirs) = socket::pair().unwrap();
+    let (arrived, _end) = Collect::new();
+    let _link = Link::open(ours, Reader::default(), arrived.clone(), &Reactor::start().unwrap()).unwrap();
+    let sizes = [0, 5, 65_400, 65_536, 3, 200_000, 1, 70_000, 16, 0, 131_072];
+    let frames: Vec<Frame> = (0..).zip(sizes).map(|(number, size)| frame(number, size)).collect();
+    let mut theirs = std::fs::File::from(theirs);
+    let mut sent = 0;
+    for cut in [1, 7, 977, 65_535, 65_536, 65_537, 1 << 20] {
+        let wire: Vec<u8> =
+            frames.iter().flat_map(|frame| [&frame.encode_head()[..], &frame.parts[0]].concat()).collect();
+        wire.chunks(cut).for_each(|piece| theirs.write_all(piece).unwrap());
+        sent += frames.len();
+        arrived.wait_for(sent, None);
+    }
+    for (index, (arrived, _)) in arrived.frames.lock().iter().enumerate() {
+        assert!(*arrived == frames[index % frames.len()], "frame {index}");
+    }
+}
+
+#[test]
+fn a_frame_that_is_kept_holds_its_own_memory_only() {
+    let (ours, theirs) = socket::pair().unwrap();
+    let (arrived, _end) = Collect::new();
+    let wire: Vec<u8> =
+        (0..300).flat_map(|n| [&frame(n, 100).encode_head()[..], &frame(n, 100).parts[0]].concat()).collect();
+    std::fs::File::from(theirs.try_clone().unwrap()).write_all(&wire).unwrap();
+    let _link = Link::open(ours, Reader::default(), arrived.clone(), &Reactor::start().unwrap()).unwrap();
+    arrived.wait_for(300, None);
+    let mut frames = std::mem::take(&mut *arrived.frames.lock());
+    // As a receiver that keeps one message of many, and of it only the payload.
+    let kept = std::mem::take(&mut frames[150].0.parts);
+    drop(frames);
+    let payload = kept.into_iter().next().unwrap();
+    let memory = payload.try_into_mut().unwrap();
+    assert!(memory.capacity() < 200, "{} bytes held for 100", memory.capacity());
+}

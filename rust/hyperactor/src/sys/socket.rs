@@ -37,10 +37,19 @@ pub fn send(socket: impl AsFd, parts: &[IoSlice<'_>], descriptors: &[OwnedFd]) -
 
 /// Receive without waiting; received descriptors are appended to `descriptors`. Zero is the end.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
+    receive_scattered(socket, &mut [IoSliceMut::new(buffer)], descriptors)
+}
+
+/// As [`receive`], into one slice after the other.
+pub fn receive_scattered(
+    socket: impl AsFd,
+    slices: &mut [IoSliceMut<'_>],
+    descriptors: &mut Vec<OwnedFd>,
+) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | close_received_on_exec();
-    let count = retry(|| rustix::net::recvmsg(&socket, &mut [IoSliceMut::new(buffer)], &mut control, flags))?.bytes;
+    let count = retry(|| rustix::net::recvmsg(&socket, slices, &mut control, flags))?.bytes;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = message {
             for fd in received {

@@ -140,22 +140,54 @@ pub enum Decoded {
 
 /// Take the first frame off `buffer`.
 pub fn decode(buffer: &mut BytesMut, limits: &Limits) -> Result<Decoded, FrameError> {
-    let Some(head) = Head::parse(buffer, limits)? else {
-        return Ok(Decoded::Missing(PROLOGUE_BYTES.saturating_sub(buffer.len()).max(1)));
+    let layout = match Front::of(buffer, limits)? {
+        Front::Known(layout) if layout.total() <= buffer.len() => layout,
+        front => return Ok(Decoded::Missing(front.needed() - buffer.len())),
     };
-    let table_bytes = 8 * head.parts;
-    let Some(table) = buffer.get(PROLOGUE_BYTES..PROLOGUE_BYTES + table_bytes) else {
-        return Ok(Decoded::Missing(PROLOGUE_BYTES + table_bytes - buffer.len()));
-    };
-    let lengths = part_lengths(table, limits)?;
-    let total = PROLOGUE_BYTES + table_bytes + head.header_bytes + lengths.iter().sum::<usize>();
-    if buffer.len() < total {
-        return Ok(Decoded::Missing(total - buffer.len()));
+    buffer.advance(layout.head.until_header());
+    let header = buffer.split_to(layout.head.header_bytes).freeze();
+    let parts = layout.lengths.into_iter().map(|length| buffer.split_to(length).freeze()).collect();
+    Ok(Decoded::Frame(Frame { priority: layout.head.priority, header, parts, descriptors: layout.head.descriptors }))
+}
+
+/// How long the frame at the front of `bytes` is, or how many bytes it takes to tell.
+pub fn needed(bytes: &[u8], limits: &Limits) -> Result<usize, FrameError> {
+    Front::of(bytes, limits).map(|front| front.needed())
+}
+
+/// What the first bytes of a frame tell of it.
+enum Front {
+    /// Too little: so many bytes are needed to know more.
+    Short(usize),
+    Known(Layout),
+}
+
+struct Layout {
+    head: Head,
+    lengths: Vec<usize>,
+}
+
+impl Front {
+    fn of(bytes: &[u8], limits: &Limits) -> Result<Self, FrameError> {
+        let Some(head) = Head::parse(bytes, limits)? else { return Ok(Self::Short(PROLOGUE_BYTES)) };
+        let Some(table) = bytes.get(PROLOGUE_BYTES..head.until_header()) else {
+            return Ok(Self::Short(head.until_header()));
+        };
+        Ok(Self::Known(Layout { lengths: part_lengths(table, limits)?, head }))
     }
-    buffer.advance(PROLOGUE_BYTES + table_bytes);
-    let header = buffer.split_to(head.header_bytes).freeze();
-    let parts = lengths.into_iter().map(|length| buffer.split_to(length).freeze()).collect();
-    Ok(Decoded::Frame(Frame { priority: head.priority, header, parts, descriptors: head.descriptors }))
+
+    fn needed(&self) -> usize {
+        match self {
+            Self::Short(bytes) => *bytes,
+            Self::Known(layout) => layout.total(),
+        }
+    }
+}
+
+impl Layout {
+    fn total(&self) -> usize {
+        self.head.until_header() + self.head.header_bytes + self.lengths.iter().sum::<usize>()
+    }
 }
 
 struct Head {
@@ -166,7 +198,11 @@ struct Head {
 }
 
 impl Head {
-    fn parse(buffer: &BytesMut, limits: &Limits) -> Result<Option<Self>, FrameError> {
+    fn until_header(&self) -> usize {
+        PROLOGUE_BYTES + 8 * self.parts
+    }
+
+    fn parse(buffer: &[u8], limits: &Limits) -> Result<Option<Self>, FrameError> {
         let magic = &buffer[..buffer.len().min(2)];
         if magic != &MAGIC[..magic.len()] {
             return Err(FrameError::Magic);
