@@ -465,7 +465,7 @@ impl Agent {
 }
 
 /// Give two processes the ends of a new socket pair.
-fn broker(ours: &Link, our_proc: ProcId, theirs: &Link, their_proc: ProcId) -> Result<()> {
+fn broker(ours: &Arc<Link>, our_proc: ProcId, theirs: &Arc<Link>, their_proc: ProcId) -> Result<()> {
     let (a, b) = socket_pair()?;
     send_control_with(ours, &Control::Link { peer: their_proc }, Vec::new(), vec![a]);
     send_control_with(theirs, &Control::Link { peer: our_proc }, Vec::new(), vec![b]);

@@ -6,7 +6,9 @@
 //!   this link may take it instead, and gives it back before user code runs.
 //! - **LINK-2** A sender writes in its own thread, under the writer's lock, and only if nothing is queued before it.
 //!   What the socket does not take is queued, and the I/O thread writes it.
-//! - **LINK-3** Nothing is delivered after the end of the stream. That the stream ended is a hint that the peer died;
+//! - **LINK-3** One-way messages that follow each other closely leave together. The first goes at once; the next wait until
+//!   they are [`BATCH_BYTES`], the I/O thread comes by after [`BATCH_TIME`], or something follows that cannot wait.
+//! - **LINK-4** Nothing is delivered after the end of the stream. That the stream ended is a hint that the peer died;
 //!   only the agent's word decides.
 
 use std::collections::VecDeque;
@@ -14,6 +16,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use parking_lot::{Mutex, MutexGuard};
@@ -30,6 +33,16 @@ pub use reader::Reader;
 
 /// Most slices that go into one write; the system's limit is higher everywhere.
 const WRITE_SLICES: usize = 64;
+
+/// One-way messages closer to each other than this are a burst. Most of what one costs is to wake its receiver: in a
+/// burst that is paid once for many.
+const BURST_GAP: Duration = Duration::from_micros(100);
+
+/// How long the messages of a burst wait for each other.
+const BATCH_TIME: Duration = Duration::from_micros(200);
+
+/// How much of a burst is sent without waiting for more.
+const BATCH_BYTES: usize = 16 << 10;
 
 /// Where a link delivers. Called by whoever holds the read lease, so it must not block or run user code.
 pub trait Sink: Send + Sync {
@@ -54,6 +67,12 @@ pub struct Link {
 #[derive(Default)]
 struct Writer {
     queue: VecDeque<Chunk>,
+    /// How long the queue is.
+    bytes: usize,
+    /// What is queued waits for the socket to take more.
+    blocked: bool,
+    /// When a one-way message was last sent.
+    last_one_way: Option<Instant>,
     closed: bool,
 }
 
@@ -100,30 +119,36 @@ impl Link {
     }
 
     /// Send a frame after all that was sent before; never waits. On a closed link the frame is dropped.
-    pub fn send(&self, frame: &Frame, descriptors: Vec<OwnedFd>) {
+    pub fn send(self: &Arc<Self>, frame: &Frame, descriptors: Vec<OwnedFd>) {
         let mut writer = self.writer.lock();
         if writer.closed {
             return;
         }
-        let head = Chunk { bytes: frame.encode_head(), descriptors };
-        let was_empty = writer.queue.is_empty();
-        writer.queue.push_back(head);
-        let parts = frame.parts.iter().filter(|part| !part.is_empty());
-        writer.queue.extend(parts.map(|part| Chunk { bytes: part.clone(), descriptors: Vec::new() }));
-        if was_empty {
-            self.write(&mut writer);
-            if !writer.queue.is_empty() {
-                self.want(|interest| interest.write = true);
-            }
+        let is_burst = frame.can_wait && writer.continues_burst();
+        let is_first = writer.queue.is_empty();
+        writer.push(frame, descriptors);
+        if writer.blocked {
+            return;
+        }
+        if !is_burst || writer.bytes >= BATCH_BYTES {
+            self.write_queued(&mut writer);
+        } else if is_first && let Some(reactor) = self.reactor.upgrade() {
+            reactor.flush_after(BATCH_TIME, self.clone());
         }
     }
 
-    /// Write what is queued; called by the I/O thread when the socket takes more.
+    /// Write what is queued. The I/O thread calls it when the socket takes more, and when a burst has waited long enough.
     pub(crate) fn flush(&self) {
-        let mut writer = self.writer.lock();
-        self.write(&mut writer);
-        if writer.queue.is_empty() {
-            self.want(|interest| interest.write = false);
+        self.write_queued(&mut self.writer.lock());
+    }
+
+    /// Write as much as the socket takes; the rest is the I/O thread's.
+    fn write_queued(&self, writer: &mut Writer) {
+        self.write(writer);
+        let blocked = !writer.queue.is_empty();
+        if blocked != writer.blocked {
+            writer.blocked = blocked;
+            self.want(|interest| interest.write = blocked);
         }
     }
 
@@ -139,8 +164,7 @@ impl Link {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => {
                     // The reader meets the end of the stream too, and tells the sink.
-                    writer.closed = true;
-                    writer.queue.clear();
+                    writer.close();
                 }
             }
         }
@@ -236,8 +260,10 @@ impl Link {
             reactor.deregister(self);
         }
         let mut writer = self.writer.lock();
-        writer.closed = true;
-        writer.queue.clear();
+        if !writer.blocked {
+            self.write(&mut writer);
+        }
+        writer.close();
         // Copies of the descriptor may live in forked children; shutting down ends the stream for all of them.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
@@ -286,7 +312,29 @@ impl Drop for ReadLease<'_> {
 }
 
 impl Writer {
+    fn push(&mut self, frame: &Frame, descriptors: Vec<OwnedFd>) {
+        let head = Chunk { bytes: frame.encode_head(), descriptors };
+        let parts = frame.parts.iter().filter(|part| !part.is_empty());
+        let before = self.queue.len();
+        self.queue.push_back(head);
+        self.queue.extend(parts.map(|part| Chunk { bytes: part.clone(), descriptors: Vec::new() }));
+        self.bytes += self.queue.range(before..).map(|chunk| chunk.bytes.len()).sum::<usize>();
+    }
+
+    /// Whether a one-way message that is sent now follows the last one closely.
+    fn continues_burst(&mut self) -> bool {
+        let now = Instant::now();
+        self.last_one_way.replace(now).is_some_and(|last| now.duration_since(last) < BURST_GAP)
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
+        self.queue.clear();
+        self.bytes = 0;
+    }
+
     fn advance(&mut self, mut count: usize) {
+        self.bytes -= count;
         while let Some(front) = self.queue.front_mut() {
             if count > 0 {
                 // They went with the first byte.

@@ -191,5 +191,6 @@ pub fn send_answer(
 
 /// A message on its way to another process.
 pub fn frame(header: &MessageHeader, parts: Vec<Bytes>) -> Result<Frame, FrameError> {
-    Frame::new(Priority::User, header, parts)
+    let is_one_way = matches!(header.kind, Kind::Call) && header.reply.is_none();
+    Ok(Frame { can_wait: is_one_way, ..Frame::new(Priority::User, header, parts)? })
 }

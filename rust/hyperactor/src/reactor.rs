@@ -1,4 +1,5 @@
-//! The I/O thread of a process: reads links that nobody else reads, writes what a socket did not take, and runs timers.
+//! The I/O thread of a process: reads links that nobody else reads, writes what a socket did not take or what waited for
+//! company, and runs timers.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,6 +21,8 @@ pub struct Reactor {
     next_key: AtomicUsize,
     timers: Mutex<BinaryHeap<Reverse<Timer>>>,
     next_timer: AtomicU64,
+    /// Links with messages that wait for others to leave with.
+    batching: Mutex<Vec<Arc<Link>>>,
     stopped: AtomicBool,
 }
 
@@ -37,6 +40,7 @@ impl Reactor {
             next_key: AtomicUsize::new(0),
             timers: Mutex::default(),
             next_timer: AtomicU64::new(0),
+            batching: Mutex::default(),
             stopped: AtomicBool::new(false),
         });
         let running = reactor.clone();
@@ -56,6 +60,20 @@ impl Reactor {
         let timer = Timer { at: Instant::now() + delay, number, action: Box::new(action) };
         self.timers.lock().push(Reverse(timer));
         let _ = self.links.notify();
+    }
+
+    /// Flush a link after about `delay`, together with others for which that was asked meanwhile.
+    pub(crate) fn flush_after(self: &Arc<Self>, delay: Duration, link: Arc<Link>) {
+        let mut batching = self.batching.lock();
+        batching.push(link);
+        if batching.len() == 1 {
+            let reactor = Arc::downgrade(self);
+            self.after(delay, move || {
+                let Some(reactor) = reactor.upgrade() else { return };
+                let links = std::mem::take(&mut *reactor.batching.lock());
+                links.iter().for_each(|link| link.flush());
+            });
+        }
     }
 
     pub(crate) fn next_key(&self) -> usize {

@@ -589,12 +589,12 @@ const CONFIRMATION_PATIENCE: Duration = Duration::from_secs(2);
 const FLUSH_TIME: Duration = Duration::from_millis(200);
 
 /// Send a control message.
-pub(crate) fn send_control(link: &Link, control: &Control, parts: Vec<Bytes>) {
+pub(crate) fn send_control(link: &Arc<Link>, control: &Control, parts: Vec<Bytes>) {
     send_control_with(link, control, parts, Vec::new());
 }
 
 /// Send a control message with descriptors.
-pub(crate) fn send_control_with(link: &Link, control: &Control, parts: Vec<Bytes>, descriptors: Vec<OwnedFd>) {
+pub(crate) fn send_control_with(link: &Arc<Link>, control: &Control, parts: Vec<Bytes>, descriptors: Vec<OwnedFd>) {
     // Control headers are plain data, which always encodes.
     if let Ok(mut frame) = Frame::new(Priority::Control, control, parts) {
         frame.descriptors = descriptors.len() as u8;

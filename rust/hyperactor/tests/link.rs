@@ -125,7 +125,7 @@ fn link_2_the_frames_of_each_of_several_threads_stay_in_order() {
 }
 
 #[test]
-fn link_3_a_reply_that_was_sent_before_the_death_is_delivered_before_the_end() {
+fn link_4_a_reply_that_was_sent_before_the_death_is_delivered_before_the_end() {
     let pair = pair();
     pair.left.send(&frame(7, 1 << 16), Vec::new());
     pair.left.close();
@@ -219,4 +219,60 @@ fn a_frame_that_is_kept_holds_its_own_memory_only() {
     let payload = kept.into_iter().next().unwrap();
     let memory = payload.try_into_mut().unwrap();
     assert!(memory.capacity() < 200, "{} bytes held for 100", memory.capacity());
+}
+
+fn one_way(number: u64) -> Frame {
+    Frame { can_wait: true, ..frame(number, 8) }
+}
+
+#[test]
+fn link_3_one_way_messages_arrive_in_order_though_nothing_follows_them() {
+    let pair = pair();
+    (0..1000).for_each(|number| pair.left.send(&one_way(number), Vec::new()));
+    pair.arrived.wait_for(1000, None);
+    assert_eq!(pair.arrived.numbers(), (0..1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn link_3_what_cannot_wait_takes_with_it_what_waited() {
+    let (ours, theirs) = socket::pair().unwrap();
+    let reactor = Reactor::start().unwrap();
+    let link = Link::open(ours, Reader::default(), Collect::new().0, &reactor).unwrap();
+    reactor.stop();
+    // Nobody comes by to flush: what arrives is what the sender's own thread has written.
+    (0..3).for_each(|number| link.send(&one_way(number), Vec::new()));
+    link.send(&frame(3, 0), Vec::new());
+    assert!(link.is_flushed());
+    let mut reader = Reader::default();
+    let first = reader.first_frame(&theirs).unwrap().0;
+    assert_eq!(first.decode_header::<u64>().unwrap(), 0);
+    for number in 1..4u64 {
+        assert_eq!(reader.first_frame(&theirs).unwrap().0.decode_header::<u64>().unwrap(), number);
+    }
+}
+
+#[test]
+fn link_3_a_burst_does_not_grow_without_bound_before_it_leaves() {
+    let (ours, theirs) = socket::pair().unwrap();
+    let reactor = Reactor::start().unwrap();
+    let link = Link::open(ours, Reader::default(), Collect::new().0, &reactor).unwrap();
+    reactor.stop();
+    let large = Frame { can_wait: true, ..frame(7, 20_000) };
+    (0..3).for_each(|_| link.send(&large, Vec::new()));
+    assert!(link.is_flushed());
+    drop(theirs);
+}
+
+#[test]
+fn link_3_closing_sends_what_waited() {
+    let (ours, theirs) = socket::pair().unwrap();
+    let reactor = Reactor::start().unwrap();
+    let link = Link::open(ours, Reader::default(), Collect::new().0, &reactor).unwrap();
+    reactor.stop();
+    (0..3).for_each(|number| link.send(&one_way(number), Vec::new()));
+    link.close();
+    let mut reader = Reader::default();
+    for number in 0..3u64 {
+        assert_eq!(reader.first_frame(&theirs).unwrap().0.decode_header::<u64>().unwrap(), number);
+    }
 }

@@ -91,13 +91,15 @@ pub struct Frame {
     pub parts: Vec<Bytes>,
     /// How many descriptors travel with it.
     pub descriptors: u8,
+    /// Nobody waits for it, so it may wait a little for others to leave with. Stays here: the wire does not tell.
+    pub can_wait: bool,
 }
 
 impl Frame {
     /// A frame around `header`, without descriptors.
     pub fn new<H: Serialize>(priority: Priority, header: &H, parts: Vec<Bytes>) -> Result<Self, FrameError> {
         let header = postcard::to_allocvec(header).map_err(FrameError::Header)?;
-        Ok(Self { priority, header: header.into(), parts, descriptors: 0 })
+        Ok(Self { priority, header: header.into(), parts, descriptors: 0, can_wait: false })
     }
 
     /// The header as the type that this link carries.
@@ -147,7 +149,13 @@ pub fn decode(buffer: &mut BytesMut, limits: &Limits) -> Result<Decoded, FrameEr
     buffer.advance(layout.head.until_header());
     let header = buffer.split_to(layout.head.header_bytes).freeze();
     let parts = layout.lengths.into_iter().map(|length| buffer.split_to(length).freeze()).collect();
-    Ok(Decoded::Frame(Frame { priority: layout.head.priority, header, parts, descriptors: layout.head.descriptors }))
+    Ok(Decoded::Frame(Frame {
+        priority: layout.head.priority,
+        header,
+        parts,
+        descriptors: layout.head.descriptors,
+        can_wait: false,
+    }))
 }
 
 /// How long the frame at the front of `bytes` is, or how many bytes it takes to tell.
