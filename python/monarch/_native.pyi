@@ -6,7 +6,7 @@ releases the interpreter lock; a blocking call on the main thread runs Python's 
 In a forked child every function raises `RuntimeError`: the runtime's threads do not survive a fork.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from typing_extensions import Buffer, Self
@@ -20,6 +20,7 @@ STATUS_DEAD: Final[int]  # an answer made by the runtime: the actor or its proce
 STATUS_CANCEL: Final[int]  # the caller of `Message.call_id` no longer wants its answer
 STATUS_DEATH: Final[int]  # on the process mailbox: a process of this host ended (see `Message.death`)
 
+STACKS_ACTOR: Final[bytes]  # the 16-byte id under which every process tells what its threads are doing
 PROCESS_ACTOR: Final[bytes]  # the 16-byte id under which every process serves requests to itself
 
 def build_info() -> dict[str, str]:
@@ -330,9 +331,9 @@ class Runtime:
         Ready for as many answers as there are ranks (1 without) when the new processes run. Messages sent from then
         on go to the new processes; what was sent to the old ones never does.
         """
-    def set_up_logs(self, directory: str | None, run: str, keep: int, stdout: bool, stderr: bool) -> None:
+    def set_up_logs(self, directory: str | None, run: str, keep: int, stdout: int | None, stderr: int | None) -> None:
         """Client, before its first process: keep output in `directory/run`, beside the last `keep - 1` runs, or for no
-        longer than it takes to show it; show it on those of this process's standard streams that are open."""
+        longer than it takes to show it; write it to these descriptors, which have to stay open."""
     def change_logs(self, mesh: bytes, shown: bool | None, window_s: float) -> None:
         """From now on show the output of `mesh` or not (None: as before), with each line after it has waited
         `window_s` seconds for those of other ranks that are equal but for numbers (0: not at all)."""
@@ -343,6 +344,14 @@ class Runtime:
     def kill_proc(self, mesh: bytes, rank: int, signal: int) -> None: ...
     def pids(self, mesh: bytes) -> list[int]:
         """Client only: process ids by rank, 0 where not started."""
+    def tell_stacks(self, ask: Callable[[], str], signal: int | None) -> int | None:
+        """From now on answer requests to STACKS_ACTOR with what `ask` returns, as bytes.
+
+        While the interpreter does not get to it, with what the handler of `signal` appends to the descriptor that this
+        returns; without a signal such a request waits.
+        """
+    def deaths(self, mesh: bytes, ranks: Sequence[int]) -> list[tuple[int, Death]]:
+        """Those of the processes that are known here to be dead, by rank. Asks nobody."""
     def reply_to(
         self, call_id: bytes, rank: int, status: int, payload: bytes, buffers: Sequence[Buffer] | None = None
     ) -> None:

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from monarch._actor.ports.turns import Turns
     from monarch._actor.proc_mesh import ProcMesh
     from monarch._actor.shape import Point, Region
+    from monarch._actor.stacks import StackDump
 
 
 class ActorMeshRoot(MeshRoot):
     """An actor mesh as it was spawned."""
 
-    __slots__ = ("actor", "actor_class", "carried", "procs", "request", "spawned")
+    __slots__ = ("actor", "actor_class", "carried", "failed", "procs", "request", "spawned")
 
     member = "actor"
 
@@ -42,11 +43,18 @@ class ActorMeshRoot(MeshRoot):
             None  # class and arguments, where it was spawned from here
         )
         self.carried: list[ref[Turns]] = []  # channels of this process whose ports the constructors were given
+        self.failed: dict[int, str] = {}  # whose failure is known here, by process rank, and how
         self.spawned: _native.Replies | None = None  # one answer for each constructor, where it was spawned from here
         _roots[actor] = self
 
     def reference(self) -> ActorMesh:
         return mesh_of(self, self.region)
+
+    def describe_state(self, view: Region) -> str:
+        """What follows the name of a view in its `repr`: nothing where all is well."""
+        from monarch._actor import description
+
+        return description.state(self.stopped, view, description.actor_ends(self, view))
 
 
 # Copies of a reference that arrive here again and again are one mesh.
@@ -114,7 +122,7 @@ class ActorMesh(MeshTrait):
         root = self._root
         region = self._view if root.spawned is None else root.region
         replies = root.spawned or self._addressed().call(sender(), LOOK_UP, b"")
-        subject = Subject(f"{root.name}.initialized", region.extent, root)
+        subject = Subject(f"{root.name}.initialized", region.extent, root, "starting actors")
         return Future._of(replies, len(region), answered_by_all, subject, quiet=True)
 
     def stop(self, reason: str = "stopped by client") -> Future[None]:
@@ -149,6 +157,18 @@ class ActorMesh(MeshTrait):
             raise RuntimeError(f"cannot respawn {root.name!r}: it was stopped: {root.stopped}")
         return process().respawn_actor_mesh(root, root.positions(ranks), only_ended=ranks is None)
 
+    def dump_stacks(self, timeout: float = 5.0) -> Future[StackDump]:
+        """What every thread of every actor's process is doing: `print(mesh.dump_stacks().get())`.
+
+        Also while an interpreter is busy. Stacks that are equal are one, with its ranks. A rank that is dead, or has
+        not told after `timeout` seconds, is in `missing`, with why. Raises `ValueError` for a `timeout` that makes no
+        sense.
+        """
+        from monarch._actor import stacks
+
+        subject = Subject(f"{self._root.name}.dump_stacks", self._view.extent, self._root)
+        return stacks.ask(self._root.procs._root, sender(), subject, self._view, timeout)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ActorMesh):
             return NotImplemented
@@ -158,9 +178,17 @@ class ActorMesh(MeshTrait):
         return hash((self._root.actor, self._view))
 
     def __repr__(self) -> str:
-        root = self._root
-        state = f", stopped: {root.stopped}" if root.stopped is not None else ""
-        return f"<ActorMesh {root.name} of {root.actor_class.__qualname__} {self._view.extent}{state}>"
+        from monarch._actor import description
+
+        root, view = self._root, self._view
+        where = description.hosts_in_words(description.host_names(root.procs._root, view))
+        state = root.describe_state(view)
+        return f"<ActorMesh {root.name} of {root.actor_class.__qualname__} {view.extent} on {where}{state}>"
+
+    def _repr_html_(self) -> str:
+        from monarch._actor import html
+
+        return html.actor_mesh(self)
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         root = self._root

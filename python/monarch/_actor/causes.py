@@ -84,18 +84,12 @@ class Cause:
         if death.kind == "killed":
             reason = f"{_process(death, processes)} was killed: {death.reason.partition(' was killed: ')[2]}"
             return cls("signal", reason, signal=death.signal, fell=tuple(death.fell))
+        reason = f"{_process(death, processes)} {how_it_ended(death)}"
         if death.kind == "signal" and death.signal is not None:
-            how = f"was killed by signal {signal_name(death.signal)}"
-            reason = f"{_process(death, processes)} {how}"
             return cls("signal", reason, None, last_words(death), None, death.signal, tuple(death.fell))
         if death.kind == "exit" and death.exit_code is not None:
-            how = f"exited with status {death.exit_code}"
-            reason = f"{_process(death, processes)} {how}"
             return cls("exit", reason, None, last_words(death), death.exit_code, None, tuple(death.fell))
-        how = "could not be started" if death.kind == "launch" else "was lost"
-        return cls(
-            "exit" if death.kind == "launch" else "host_lost", f"{_process(death, processes)} {how}: {death.why}"
-        )
+        return cls("exit" if death.kind == "launch" else "host_lost", reason)
 
     def explained(self, why: str) -> Cause:
         """This cause with a reason for which nothing was done about it."""
@@ -133,6 +127,16 @@ class Cause:
             signal=self.signal,
             fell=self.fell,
         )
+
+
+def how_it_ended(death: Death) -> str:
+    """The end of a process in words that follow its name."""
+    if death.kind == "signal" and death.signal is not None:
+        return f"was killed by signal {signal_name(death.signal)}"
+    if death.kind == "exit" and death.exit_code is not None:
+        return f"exited with status {death.exit_code}"
+    how = {"stopped": "was stopped", "killed": "was killed", "launch": "could not be started"}
+    return f"{how.get(death.kind, 'was lost')}: {death.why}"
 
 
 def place(name: str, point: Point) -> str:

@@ -13,7 +13,7 @@ from monarch._actor import context, logs, settings, thread_context
 from monarch._actor.context import Context, Instance, _context
 from monarch._actor.errors import SupervisionError
 from monarch._actor.host_mesh import single_host
-from monarch._actor.local import fatal, launch
+from monarch._actor.local import fatal, launch, stacks
 from monarch._actor.local.process import Process
 from monarch._actor.local.root import Root
 from monarch._actor.proc_mesh import ProcMesh, ProcMeshRoot
@@ -45,6 +45,7 @@ def _start() -> Process:
     runtime = _native.Runtime.start_client(*launch.keeper(), host_name, launch.own_command())
     settings.warn_of_unknown_variables()
     logs.set_up(runtime)
+    stacks.tell(runtime, None)
     nowhere = Extent((), ())
     host = single_host(runtime.mesh, host_name)
     procs = ProcMesh(ProcMeshRoot(runtime.mesh, "client", nowhere.region, host), nowhere.region)

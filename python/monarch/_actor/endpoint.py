@@ -258,7 +258,7 @@ class Endpoint(Generic[P, R]):
         if self.root.stopped is not None:
             return Future._now(self.root.raise_stopped, self)
         replies = self._targets.call_at(position, sender(), self._descriptor, payload, buffers)
-        return Future._of(replies, 1, answer_of_one, self)
+        return Future._of(replies, 1, answer_of_one, self, is_only=True)
 
     def stream(self, *args: P.args, **kwargs: P.kwargs) -> ValueStream[R]:
         """Send to all; iterate over the answers as they arrive.
@@ -347,7 +347,7 @@ class Endpoint(Generic[P, R]):
             return Future._now(self.root.raise_stopped, self)
         me = sender()
         replies = self._targets.call(me, self._descriptor, payload, buffers)
-        return Future._of(replies, count, decode, self, to_own_mesh=me == self.root.actor)
+        return Future._of(replies, count, decode, self, to_own_mesh=me == self.root.actor, is_only=True)
 
     def _call_generators(self, payload: bytes, buffers: Any) -> _native.Replies:
         if self.root.stopped is not None:
@@ -380,7 +380,7 @@ class Endpoint(Generic[P, R]):
         )
 
     def __repr__(self) -> str:
-        return f"<endpoint {self.label} of {self.extent}>"
+        return f"<endpoint {self.label} of {self.extent}{self.root.describe_state(self._region)}>"
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError(f"the endpoint {self.label} cannot be pickled; send the mesh instead")

@@ -6,7 +6,7 @@ import sys
 from _thread import allocate_lock
 
 from monarch import _native
-from monarch._actor import context
+from monarch._actor import context, progress
 from monarch._actor.context import _context
 from monarch._actor.generics import Generic, TypeVar
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from monarch._actor.mesh_root import MeshRoot
-    from monarch._actor.shape import Extent
+    from monarch._actor.shape import Extent, Point
 
     class Awaited(Protocol):
         """What a future waits for, a `Subject` or an `Endpoint`: in words, who answers, whose death matters."""
@@ -59,6 +59,8 @@ class Future(Generic[R]):
         "__weakref__",
         "_count",
         "_decode",
+        "_interrupted",
+        "_is_only",
         "_quiet",
         "_replies",
         "_state",
@@ -71,6 +73,8 @@ class Future(Generic[R]):
         _value: R
         _replies: _native.Replies
         _count: int
+        _interrupted: bool  # by Ctrl-C, while it was waited for
+        _is_only: bool
         _quiet: bool
         _state: int
         _subject: Awaited
@@ -89,11 +93,13 @@ class Future(Generic[R]):
         subject: Awaited,
         to_own_mesh: bool = False,
         quiet: bool = False,
+        is_only: bool = False,
     ) -> Future[R]:
         """A future that is done when `replies` are ready for `count`; `decode(subject, replies)` returns or raises.
 
         `to_own_mesh`: an actor calls its own mesh, so that waiting may be a deadlock.
         `quiet`: an error that nobody retrieves is known to be reported elsewhere.
+        `is_only`: no other future waits for these answers.
         """
         self: Future[R] = object.__new__(cls)
         self._replies = replies
@@ -102,6 +108,8 @@ class Future(Generic[R]):
         self._subject = subject
         self._to_own_mesh = to_own_mesh
         self._quiet = quiet
+        self._is_only = is_only
+        self._interrupted = False
         self._state = _WAITING
         return self
 
@@ -115,17 +123,31 @@ class Future(Generic[R]):
 
         `timeout` is in seconds; 0 polls. Raises `TimeoutError` when it passes (the work goes on, `get` may be
         repeated), `ValueError` for a negative, infinite or NaN one, `concurrent.futures.CancelledError` after `cancel`,
-        and `WouldBlockRuntime` (a `RuntimeError`) where waiting would be a deadlock.
+        and `WouldBlockRuntime` (a `RuntimeError`) where waiting would be a deadlock. After Ctrl-C, too, `get` may be
+        repeated; where nobody has the future any more, as of `mesh.method.call().get()`, its call is cancelled.
         """
         if self._state == _VALUE:
             return self._value
         if timeout is not None:
-            self._wait_at_most(timeout)
+            self._check_bounded_wait(timeout)
         elif self._state != _CANCELLED:
             asyncio_core = sys.modules.get("_asyncio")
             if self._to_own_mesh or (asyncio_core and asyncio_core._get_running_loop() is not None):
                 self._check_blocking_wait()
-            self._replies.wait(self._count)
+        if self._state != _CANCELLED:
+            # A body that begins with the wait ends with it, too.
+            in_stages = type(self._replies) is _native.Replies and (timeout is None or timeout > progress.PATIENCE_S)
+            try:
+                in_time = self._replies.wait(self._count, progress.PATIENCE_S if in_stages else timeout)
+                if in_stages and not in_time:
+                    left = None if timeout is None else timeout - progress.PATIENCE_S
+                    in_time = progress.wait(self._subject, self._replies, self._count, left)
+            except KeyboardInterrupt:
+                self._interrupted = True
+                del self  # the traceback is not somebody who wants the result
+                raise
+            if not in_time and timeout is not None:
+                raise TimeoutError(self._describe_timeout(timeout))
         return self._outcome()
 
     result = get
@@ -141,6 +163,17 @@ class Future(Generic[R]):
     def done(self) -> bool:
         """Whether there is a value, an error or a cancellation. Never blocks."""
         return self._state in (_VALUE, _CANCELLED) or self._replies.ready(self._count)
+
+    def pending_ranks(self) -> list[Point]:
+        """The ranks that have not answered, in the mesh that was called. Never blocks; empty when it is done.
+
+        Empty also for what no ranks answer, such as a stop of processes.
+        """
+        if self.done():
+            return []
+        from monarch._actor.shape import Point
+
+        return [Point(position, self._subject.extent) for position in self._replies.pending()]
 
     def cancelled(self) -> bool:
         return self._state == _CANCELLED
@@ -201,10 +234,22 @@ class Future(Generic[R]):
 
             from monarch._actor.wakeups import waits_of
 
-            _raise_unhandled_failure()
+            raise_unhandled_failure()
             self._check_deadlock(blocking=False)
             loop = asyncio.get_running_loop()
-            yield from waits_of(loop).wait(loop, self._replies, self._count)
+            ended = progress.watch(loop, self._subject, self._replies)
+            try:
+                yield from waits_of(loop).wait(loop, self._replies, self._count)
+            except asyncio.CancelledError:
+                from monarch._actor.notebook import in_notebook
+
+                if in_notebook():  # so a kernel interrupts a cell
+                    self._interrupted = True
+                    del self
+                raise
+            finally:
+                if ended is not None:
+                    ended()
         if self._state == _CANCELLED:
             import asyncio
 
@@ -232,32 +277,29 @@ class Future(Generic[R]):
                 self._replies = _nothing_pending
             return self._value
 
-    def _wait_at_most(self, timeout: float) -> None:
+    def _check_bounded_wait(self, timeout: float) -> None:
         if not 0 <= timeout < float("inf"):
             raise ValueError(f"timeout is {timeout}: it has to be a finite number of seconds, at least 0")
-        if self._state == _CANCELLED or self._replies.ready(self._count):
-            return
-        if timeout > 0:
+        if timeout > 0 and self._state != _CANCELLED and not self._replies.ready(self._count):
             self._check_blocking_wait()
-        if not self._replies.wait(self._count, timeout):
-            raise TimeoutError(self._describe_timeout(timeout))
 
     def _describe_timeout(self, timeout: float) -> str:
-        from monarch._actor.shape import Point
-
-        pending = self._replies.pending()
-        extent = self._subject.extent
-        total = extent.nelements
         text = f"{self._subject.label}: no result after {timeout:g} s"
+        pending = self._replies.pending()
+        total = self._subject.extent.nelements
         if total == 1 or not pending or self._replies.expected != total:
             return text
-        shown = [str(Point(position, extent)) for position in pending[:_LISTED_RANKS]]
-        rest = f" and {len(pending) - _LISTED_RANKS} more" if len(pending) > _LISTED_RANKS else ""
-        return f"{text}: {total - len(pending)} of {total} ranks have answered, not {', '.join(shown)}{rest}"
+        return f"{text}: {total - len(pending)} of {total} ranks have answered, not {self._listed(pending)}"
+
+    def _listed(self, pending: list[int]) -> str:
+        from monarch._actor.shape import Point
+
+        shown = [str(Point(position, self._subject.extent)) for position in pending[:_LISTED_RANKS]]
+        return ", ".join(shown) + (f" and {len(pending) - _LISTED_RANKS} more" if len(pending) > _LISTED_RANKS else "")
 
     def _check_blocking_wait(self) -> None:
         """Before blocking: refuse a sure deadlock, and say so where the wait stops an event loop."""
-        _raise_unhandled_failure()
+        raise_unhandled_failure()
         if self._replies.ready(self._count):
             return
         self._check_deadlock(blocking=True)
@@ -294,7 +336,11 @@ class Future(Generic[R]):
 
     def __del__(self) -> None:
         try:
-            if self._state == _WAITING and not self._quiet and not sys.is_finalizing():
+            if self._state != _WAITING or sys.is_finalizing():
+                return
+            if self._interrupted and self._is_only:
+                self.cancel()
+            elif not self._quiet:
                 self._report_unseen_error()
         except (RuntimeError, AttributeError):
             pass  # a fork of the process, or one that is half made: nobody to report to
@@ -317,10 +363,16 @@ class Future(Generic[R]):
             return "cancelled"
         if self.done():
             return "done"
-        expected = self._replies.expected
+        expected, pending = self._replies.expected, self._replies.pending()
         if expected < 2:
             return "pending"
-        return f"pending, {expected - len(self._replies.pending())} of {expected} have answered"
+        missing = f", not {self._listed(pending)}" if pending else ""
+        return f"pending, {expected - len(pending)} of {expected} have answered{missing}"
+
+    def _repr_html_(self) -> str:
+        from monarch._actor import html
+
+        return html.future(self)
 
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError(f"the Future of {self._subject.label} cannot be pickled; send its value instead")
@@ -337,8 +389,8 @@ def _frames_of_the_library() -> int:
     return depth
 
 
-def _raise_unhandled_failure() -> None:
-    """In a notebook: end the cell because of a failure that nobody handled while no cell was running."""
+def raise_unhandled_failure() -> None:
+    """In IPython: end the cell because of a failure that nobody handled while no cell was running."""
     process = context._process
     if process is not None and process.unhandled is not None:
         from monarch._actor.failure import UnhandledFailure

@@ -101,7 +101,7 @@ class HostMesh(MeshTrait):
         from monarch._actor.mesh_root import Subject
 
         root = self._root
-        subject = Subject(f"{root.name}.initialized", root.region.extent, root)
+        subject = Subject(f"{root.name}.initialized", root.region.extent, root, "attaching hosts")
         if root.attached is None:
             return Future._now(lambda _: True, subject)
         return Future._of(root.attached, len(root.hosts), all_attached, subject, quiet=True)
@@ -157,9 +157,24 @@ class HostMesh(MeshTrait):
     def __hash__(self) -> int:
         return hash((self._identities(), self._view.extent))
 
+    def _names(self) -> tuple[str, ...]:
+        """What the hosts of this view are called, in order."""
+        hosts = self._root.hosts
+        return tuple(hosts[rank][1] for rank in self._view.ranks())
+
     def __repr__(self) -> str:
+        from monarch._actor import description
+
+        names = self._names()
+        where = "" if names == (self._root.name,) else f" on {description.hosts_in_words(names)}"
         state = f", {self._root.stopped}" if self._root.stopped is not None else ""
-        return f"<HostMesh {self._root.name} {self._view.extent}{state}>"
+        state = state or description.state(None, self._view, description.host_ends(self))
+        return f"<HostMesh {self._root.name} {self._view.extent}{where}{state}>"
+
+    def _repr_html_(self) -> str:
+        from monarch._actor import html
+
+        return html.host_mesh(self)
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         root = self._root

@@ -6,6 +6,7 @@ import os
 import sys
 
 from monarch._actor import settings
+from monarch._actor.notebook import ipython
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,16 @@ def set_up(runtime: Runtime) -> None:
     import time
 
     run = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}_{os.getpid()}"
-    runtime.set_up_logs(directory(), run, RUNS_KEPT, sys.__stdout__ is not None, sys.__stderr__ is not None)
+    runtime.set_up_logs(directory(), run, RUNS_KEPT, *_streams(runtime))
+
+
+def _streams(runtime: Runtime) -> tuple[int | None, int | None]:
+    """The descriptors where standard output and standard error of processes are shown; None for one that is closed."""
+    if ipython() is None:
+        return (None if sys.__stdout__ is None else 1), (None if sys.__stderr__ is None else 2)
+    from monarch._actor import cell_output
+
+    return cell_output.set_up(runtime)
 
 
 def directory() -> str | None:

@@ -75,12 +75,13 @@ class MeshRoot:
 class Subject:
     """What a future waits for: in words, who answers, and whose death would matter."""
 
-    __slots__ = ("extent", "label", "root")
+    __slots__ = ("extent", "label", "root", "work")
 
-    def __init__(self, label: str, extent: Extent, root: MeshRoot) -> None:
+    def __init__(self, label: str, extent: Extent, root: MeshRoot, work: str = "") -> None:
         self.label = label
         self.extent = extent
         self.root = root
+        self.work = work  # what is being done to members one by one: continued by the name of the mesh
 
     def is_answered_here(self, replies: Any) -> bool:
         """Whether an answer is missing that only the actor which waits can give."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from monarch._actor.recovery.policy import RestartPolicy
     from monarch._actor.recovery.supervised import SupervisedProcs
     from monarch._actor.shape import Point, Region
+    from monarch._actor.stacks import StackDump
 
     T = TypeVar("T")
 
@@ -121,7 +122,8 @@ class ProcMesh(MeshTrait):
     def initialized(self) -> Future[bool]:
         """Done when all processes are up and have run their `bootstrap`; raises what it raised."""
         replies = self._targets().call(sender(), requests.PING, b"")
-        subject = Subject(f"{self._root.name}.initialized", self._view.extent, self._root)
+        work = "starting processes"
+        subject = Subject(f"{self._root.name}.initialized", self._view.extent, self._root, work)
         return Future._of(replies, len(self), _all_up, subject, quiet=True)
 
     @property
@@ -180,6 +182,18 @@ class ProcMesh(MeshTrait):
         logs.check_options(stream_to_client, aggregate_window_sec, level)
         return process().change_logs(self._root, stream_to_client, aggregate_window_sec or 0.0, level)
 
+    def dump_stacks(self, timeout: float = 5.0) -> Future[StackDump]:
+        """What every thread of every process is doing: `print(mesh.dump_stacks().get())`.
+
+        Also while an interpreter is busy. Stacks that are equal are one, with its ranks. A rank that is dead, or has
+        not told after `timeout` seconds, is in `missing`, with why. Raises `ValueError` for a `timeout` that makes no
+        sense.
+        """
+        from monarch._actor import stacks
+
+        subject = Subject(f"{self._root.name}.dump_stacks", self._view.extent, self._root)
+        return stacks.ask(self._root, sender(), subject, self._view, timeout)
+
     async def __aenter__(self) -> Self:
         if self._root.stopped is not None:
             raise RuntimeError(f"processes {self._root.name!r} have already been stopped: {self._root.stopped}")
@@ -204,8 +218,17 @@ class ProcMesh(MeshTrait):
         return hash((self._root.mesh, self._view))
 
     def __repr__(self) -> str:
-        state = f", stopped: {self._root.stopped}" if self._root.stopped is not None else ""
-        return f"<ProcMesh {self._root.name} {self._view.extent}{state}>"
+        from monarch._actor import description
+
+        root, view = self._root, self._view
+        where = description.hosts_in_words(description.host_names(root, view))
+        state = description.state(root.stopped, view, description.proc_ends(root, view))
+        return f"<ProcMesh {root.name} {view.extent} on {where}{state}>"
+
+    def _repr_html_(self) -> str:
+        from monarch._actor import html
+
+        return html.proc_mesh(self)
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         root = self._root

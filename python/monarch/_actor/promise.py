@@ -35,7 +35,7 @@ class Promise(Generic[R]):
 
     def future(self, subject: Awaited, to_own_mesh: bool = False) -> Future[R]:
         replies: Any = self
-        return Future._of(replies, 1, _outcome, subject, to_own_mesh=to_own_mesh, quiet=True)
+        return Future._of(replies, 1, _outcome, subject, to_own_mesh=to_own_mesh, quiet=True, is_only=True)
 
     @property
     def settled(self) -> bool:

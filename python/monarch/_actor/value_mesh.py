@@ -98,6 +98,11 @@ class ValueMesh(Shaped, Generic[R]):
     def __repr__(self) -> str:
         return f"ValueMesh({self._view.extent}, [" + ", ".join(f"({p}, {v!r})" for p, v in self) + "])"
 
+    def _repr_html_(self) -> str:
+        from monarch._actor import html
+
+        return html.value_mesh(self)
+
     def __reduce__(self) -> tuple[type[Self], tuple[Extent, list[R]]]:
         return type(self), (self._view.extent, list(self.values()))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from weakref import WeakKeyDictionary
 
+from monarch._actor.notebook import in_notebook
 from monarch._actor.thread_context import start_service
 from monarch._native import Notifier
 
@@ -23,15 +24,20 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
+# How soon a cell that waits notices that it is interrupted.
+_TICK_S = 0.1
+
+
 class LoopWaits:
     """Waits of one event loop: all of them share one descriptor."""
 
-    __slots__ = ("_next", "_notifier", "_waiters")
+    __slots__ = ("_next", "_notifier", "_ticks", "_waiters")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._notifier = Notifier()
         self._waiters: dict[int, asyncio.Future[None]] = {}
         self._next = 0
+        self._ticks: bool | None = False if in_notebook() else None
         loop.add_reader(self._notifier.fileno(), self._deliver)
 
     def wait(self, loop: asyncio.AbstractEventLoop, replies: Replies, count: int) -> Generator[object, None, None]:
@@ -47,11 +53,21 @@ class LoopWaits:
         """Let `waiter` be done once `replies` are ready for `count`; returns what `forget` wants."""
         self._next = token = self._next + 1
         self._waiters[token] = waiter
+        if self._ticks is False:
+            self._tick()
         replies.notify(count, self._notifier, token)
         return token
 
     def forget(self, token: int) -> None:
         self._waiters.pop(token, None)
+
+    def _tick(self) -> None:
+        """In a notebook: wake the loop while a cell waits. Of an interrupt a kernel only makes a note for the loop."""
+        import asyncio
+
+        self._ticks = bool(self._waiters)
+        if self._ticks:
+            asyncio.get_running_loop().call_later(_TICK_S, self._tick)
 
     def _deliver(self) -> None:
         for token in self._notifier.drain():

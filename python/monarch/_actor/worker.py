@@ -9,7 +9,7 @@ import sys
 
 from monarch import _native
 from monarch._actor import context, mocking, settings, thread_context
-from monarch._actor.local import python_logging
+from monarch._actor.local import python_logging, stacks
 from monarch._actor.local.process import Process
 from monarch._actor.shape import Region
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 def main(control: int) -> int:
     """Be a worker on the control socket `control`; returns the exit status."""
     runtime = _native.Runtime.start_worker(control)
+    stacks.tell(runtime, signal.SIGURG)
     welcome: dict[str, Any] = pickle.loads(runtime.welcome)
     procs: ProcMesh = welcome["procs"]
     _resemble_program(

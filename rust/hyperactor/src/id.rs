@@ -44,6 +44,9 @@ pub struct PortId {
 /// Under this id every process answers requests to itself.
 pub const PROCESS_ACTOR: ActorId = ActorId([0; 16]);
 
+/// Under this id every process tells what its threads are doing: see [`crate::stacks`].
+pub const STACKS_ACTOR: ActorId = ActorId([1; 16]);
+
 impl MeshId {
     /// A new identity from the kernel's generator, which a fork does not copy.
     pub fn random() -> Result<Self, getrandom::Error> {

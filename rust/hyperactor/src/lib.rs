@@ -27,6 +27,7 @@ pub mod reactor;
 mod remembered;
 pub mod replies;
 pub mod runtime;
+pub mod stacks;
 mod sync;
 pub mod sys;
 pub mod targets;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::agent::{Agent, Attachment, Hop};
 use crate::death::{Cause, Death};
 use crate::error::{Error, Result};
-use crate::id::{ActorId, MeshId, PROCESS_ACTOR, Place, PortId, ProcId};
+use crate::id::{ActorId, MeshId, PROCESS_ACTOR, Place, PortId, ProcId, STACKS_ACTOR};
 use crate::keeper::KeeperCommand;
 use crate::link::{Link, Reader, Sink};
 use crate::logs::{Console, LogChange, RunPlace};
@@ -23,6 +23,7 @@ use crate::peer::{Peer, Sent, Way};
 use crate::reactor::Reactor;
 use crate::remembered::Remembered;
 use crate::replies::Replies;
+use crate::stacks::{self, Stacks};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
 use crate::sys::{fork, stdio};
@@ -43,6 +44,7 @@ pub struct Runtime {
     ports: Mutex<HashMap<u64, Arc<Replies>>>,
     next_port: AtomicU64,
     closed: AtomicBool,
+    stacks: Arc<OnceLock<Arc<Stacks>>>,
 }
 
 /// How a process reaches its host's agent.
@@ -120,6 +122,7 @@ impl Runtime {
             ports: Mutex::default(),
             next_port: AtomicU64::new(1),
             closed: AtomicBool::new(false),
+            stacks: Arc::default(),
         });
         runtime.open_mailbox(PROCESS_ACTOR);
         Ok(runtime)
@@ -308,6 +311,7 @@ impl Runtime {
         match destination {
             // Another generation's: whoever wants an answer gets it from the message's end.
             _ if destination.proc() != self.proc => {}
+            Destination::Actor(_, STACKS_ACTOR) => stacks::answer(&self.stacks, message),
             Destination::Actor(_, actor) => {
                 let mailbox = self.mailbox_for(actor);
                 if let Some(answer) = &mut message.answer {
@@ -532,6 +536,18 @@ impl Runtime {
             Some(Role::Agent(agent)) => agent.pids(mesh),
             _ => Vec::new(),
         }
+    }
+
+    /// From now on this process tells what its threads are doing.
+    pub fn tell_stacks(&self, stacks: Stacks) {
+        let _ = self.stacks.set(Arc::new(stacks));
+    }
+
+    /// Who of these is known here to be dead. Asks nobody.
+    pub fn deaths(&self, mesh: MeshId, ranks: &[u32]) -> Vec<(u32, Arc<Death>)> {
+        let peers = self.peers.read();
+        let death = |&rank| Some((rank, peers.get(&Place { mesh, rank })?.death()?));
+        ranks.iter().filter_map(death).collect()
     }
 
     /// End: a client ends all processes of its host within `grace` or a little more; a worker closes its links.

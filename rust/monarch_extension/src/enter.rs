@@ -36,6 +36,14 @@ pub fn detached<T: Send>(py: Python<'_>, body: impl FnOnce() -> T + Send) -> T {
     })
 }
 
+/// Run `body` on a thread of the runtime with the interpreter lock. None at the interpreter's end, or when it raises.
+pub fn attached<T>(body: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<T> {
+    if ENDING.load(Ordering::Acquire) {
+        return None;
+    }
+    Python::try_attach(|py| body(py).ok()).flatten()
+}
+
 /// Fork as Python does, from within `detached`: so its locks and whoever registered for it know. As fork(2) returns the
 /// child's process id, or 0 in the child.
 pub fn fork() -> io::Result<i32> {

@@ -59,6 +59,7 @@ mod _native {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", super::info::VERSION)?;
         module.add("PROCESS_ACTOR", PyBytes::new(module.py(), &hyperactor::id::PROCESS_ACTOR.0))?;
+        module.add("STACKS_ACTOR", PyBytes::new(module.py(), &hyperactor::id::STACKS_ACTOR.0))?;
         super::message::add_statuses(module)
     }
 }

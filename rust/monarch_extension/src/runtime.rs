@@ -14,12 +14,15 @@ use hyperactor::message::send_answer;
 use hyperactor::net::address::{Address, Endpoint};
 use hyperactor::net::handshake::Auth;
 use hyperactor::runtime;
+use hyperactor::stacks::{Stacks, Walk};
+use hyperactor::sys::stdio::kept_open;
 use hyperactor::wire::header::{ProcCommand, Sender, SpawnProcs};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::enter::{detached, interruptible};
+use crate::death::Death;
+use crate::enter::{attached, detached, interruptible};
 use crate::errors::to_python;
 use crate::info::VERSION;
 use crate::key::ClusterKey;
@@ -163,8 +166,16 @@ impl Runtime {
     }
 
     #[pyo3(signature = (directory, run, keep, stdout, stderr))]
-    fn set_up_logs(&self, directory: Option<PathBuf>, run: String, keep: usize, stdout: bool, stderr: bool) {
+    fn set_up_logs(
+        &self,
+        directory: Option<PathBuf>,
+        run: String,
+        keep: usize,
+        stdout: Option<i32>,
+        stderr: Option<i32>,
+    ) {
         let place = directory.map(|directory| RunPlace { directory, run, keep });
+        let [stdout, stderr] = [stdout, stderr].map(|descriptor| descriptor.and_then(kept_open));
         self.0.set_up_logs(place, Console::new(self.0.host(), stdout, stderr));
     }
 
@@ -188,6 +199,22 @@ impl Runtime {
 
     fn pids(&self, mesh: [u8; 16]) -> Vec<i32> {
         self.0.pids(MeshId(mesh))
+    }
+
+    fn tell_stacks(&self, ask: Py<PyAny>, signal: Option<i32>) -> PyResult<Option<i32>> {
+        let walk = signal.map(Walk::new).transpose().map_err(|error| to_python(Error::system("make a file", error)))?;
+        let descriptor = walk.as_ref().map(Walk::descriptor);
+        let ask = move || attached(|py| ask.call0(py)?.extract::<String>(py)).map(String::into_bytes);
+        self.0.tell_stacks(Stacks::new(ask, walk));
+        Ok(descriptor)
+    }
+
+    fn deaths(&self, mesh: [u8; 16], ranks: Vec<u32>) -> Vec<(u32, Death)> {
+        self.0
+            .deaths(MeshId(mesh), &ranks)
+            .into_iter()
+            .map(|(rank, death)| (rank, Death::from((*death).clone())))
+            .collect()
     }
 
     #[pyo3(signature = (call_id, rank, status, payload, buffers=None))]

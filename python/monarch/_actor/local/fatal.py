@@ -10,7 +10,7 @@ import threading
 from monarch._actor import context
 from monarch._actor.errors import SupervisionError
 from monarch._actor.failure import UnhandledFailure
-from monarch._actor.notebook import in_notebook, is_interactive
+from monarch._actor.notebook import ipython, is_interactive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def end_program(failure: MeshFailure) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
     else:
         _interrupt()
-    if not in_notebook() and not is_interactive():
+    if not _lives_on():
         timer = threading.Timer(HARD_EXIT_AFTER_S, exit_now)
         timer.daemon = True
         timer.start()
@@ -52,12 +52,17 @@ def end_program(failure: MeshFailure) -> None:
 
 def program_ends() -> bool:
     """Whether a failure ends the program already; further ones would only bury the first cause."""
-    return _failure is not None and not in_notebook() and not is_interactive()
+    return _failure is not None and not _lives_on()
 
 
 def came_too_late() -> bool:
     """Whether the program had come to its end before it could be told of the failure that ends it."""
     return _failure is not None and not _raised
+
+
+def _lives_on() -> bool:
+    """Whether somebody types in what this program runs, and goes on after a failure."""
+    return ipython() is not None or is_interactive()
 
 
 def _interrupt() -> None:
@@ -81,8 +86,8 @@ def _raise(number: int, frame: FrameType | None) -> None:
     failure, process = _failure, context._process
     if failure is None or process is None or process.ending:
         return
-    if in_notebook():
-        _failure = None  # the kernel lives on, and may meet another failure
+    if ipython() is not None:
+        _failure = None  # the shell lives on, and may meet another failure
         if not _runs_cell(frame):
             process.unhandled = failure  # for the next wait of a cell
             return
@@ -126,7 +131,7 @@ def _runs_statement(frame: FrameType | None) -> bool:
 
 
 def _runs_cell(frame: FrameType | None) -> bool:
-    """Whether the kernel's main thread is in the code of a cell, rather than waiting for one."""
+    """Whether IPython's main thread is in the code of a cell, rather than waiting for one."""
     while frame is not None:
         if frame.f_code.co_name in ("run_code", "run_ast_nodes") and "IPython" in frame.f_code.co_filename:
             return True

@@ -14,7 +14,7 @@ from monarch._actor.answers import answered_by_all
 from monarch._actor.causes import Cause
 from monarch._actor.context import context
 from monarch._actor.errors import pack_exception
-from monarch._actor.future import Future
+from monarch._actor.future import Future, raise_unhandled_failure
 from monarch._actor.identity import ProcId
 from monarch._actor.local import launch
 from monarch._actor.local.overtime import GIVE_UP_AFTER_S
@@ -71,7 +71,7 @@ class Process:
         self.leaving: set[LocalActor] = set()  # those that have ended, until whoever waits for that was told
         self._places = threading.Lock()  # held while an actor takes the place of one that ended
         self.bootstrap_error: BaseException | None = None
-        self.unhandled: MeshFailure | None = None  # in a notebook: to be raised at the next wait
+        self.unhandled: MeshFailure | None = None  # in IPython: to be raised at the next wait
         self.ending = False
         self._server: int | None = None  # the thread of `serve`
 
@@ -170,6 +170,7 @@ class Process:
         return mesh_of(root, root.region, owned=True)
 
     def _check_open(self, what: str) -> None:
+        raise_unhandled_failure()
         if self.root is not None and self.runtime.closed:
             raise RuntimeError(f"cannot {what}: the program has shut its client down, and there is no second one")
 
@@ -183,6 +184,8 @@ class Process:
         life = self.ownership.respawn_actors(root.actor, root.procs._root.mesh, base_ranks)
         if life is None:
             raise RuntimeError(f"cannot respawn {root.name!r}: it was stopped")
+        for rank in base_ranks:
+            root.failed.pop(rank, None)
         targets = _native.Targets(self.runtime, root.procs._root.mesh, base_ranks, _native.PROCESS_ACTOR)
         descriptor = requests.respawn(
             root.actor,
@@ -206,7 +209,8 @@ class Process:
         """Start processes at some positions of a mesh again, or wherever one is dead."""
         base_ranks = None if positions is None else [root.region.base_rank(position) for position in positions]
         replies = self.runtime.respawn_procs(root.mesh, base_ranks)
-        subject = Subject(f"{root.name}.respawn", Extent(("respawned",), (replies.expected,)), root)
+        extent = Extent(("respawned",), (replies.expected,))
+        subject = Subject(f"{root.name}.respawn", extent, root, "starting processes")
         return Future._of(replies, replies.expected, _gone, subject)
 
     def stop_actor_mesh(self, root: ActorMeshRoot, reason: str) -> Future[None]:
@@ -403,7 +407,7 @@ class Process:
     def _child_failed(self, message: _native.Message, child: bytes, rank: int, life: int) -> None:
         told = self.ownership.actor_failed(child, rank, life)
         if told is not None:
-            self._tell(told, child, rank, lambda root: Cause.from_detail(message.payload))
+            self._tell(told, child, rank, lambda root: _noted(root, rank, Cause.from_detail(message.payload)))
 
     def _process_died(self, message: _native.Message) -> None:
         death = message.death
@@ -437,6 +441,15 @@ class Process:
             local.interrupt()
         for local in late:
             local.told_of_end.wait(0.2)
+
+
+def _noted(root: MeshRoot, rank: int, cause: Cause) -> Cause:
+    """The failure of an actor, which its mesh tells of from now on."""
+    from monarch._actor.actor_mesh import ActorMeshRoot
+
+    if isinstance(root, ActorMeshRoot):
+        root.failed[rank] = cause.reason
+    return cause
 
 
 def _stopped(subject: Subject, replies: _native.Replies) -> None:

@@ -24,6 +24,7 @@ use crate::net::protocol::Net;
 use crate::net::socket;
 use crate::park::{Interrupt, Waited};
 use crate::runtime::Runtime;
+use crate::sys::stdio::kept_open;
 use crate::wire::header::{Kind, ProcCommand};
 
 /// How to attach a host.
@@ -220,7 +221,7 @@ impl HostSession {
     pub fn start(client: Client, name: &str, keeper: &KeeperCommand, command: ProcCommand) -> Result<Self> {
         let (runtime, agent) = Runtime::start_host(client.host, name, keeper, command)?;
         // What processes print is shown where the host's program prints.
-        agent.logs().set_up(None, Console::new(name, true, true));
+        agent.logs().set_up(None, Console::new(name, kept_open(1), kept_open(2)));
         let words = Arc::new(HubWords { agent: Arc::downgrade(&agent) });
         // Until the uplink is known nothing may arrive by it.
         let mut state = agent.network.state.lock();

@@ -30,17 +30,12 @@ struct Shown {
 const WHOLE_BYTES: usize = 4096;
 
 impl Console {
-    /// The standard streams of this process, which is on `host`; those that are open.
-    pub fn new(host: &str, stdout_is_open: bool, stderr_is_open: bool) -> Self {
+    /// For the client on `host`: where its standard output and standard error are shown, if anywhere.
+    pub fn new(host: &str, stdout: Option<BorrowedFd<'static>>, stderr: Option<BorrowedFd<'static>>) -> Self {
         let shown = |descriptor| Shown { descriptor, buffer: Vec::new() };
-        let mut streams = HashMap::new();
-        if stdout_is_open {
-            streams.insert(Stream::Stdout, shown(rustix::stdio::stdout()));
-        }
-        if stderr_is_open {
-            streams.insert(Stream::Stderr, shown(rustix::stdio::stderr()));
-        }
-        Self { host: host.into(), streams, windows: HashMap::new() }
+        let streams = [(Stream::Stdout, stdout), (Stream::Stderr, stderr)];
+        let streams = streams.into_iter().filter_map(|(stream, descriptor)| Some((stream, shown(descriptor?))));
+        Self { host: host.into(), streams: streams.collect(), windows: HashMap::new() }
     }
 
     /// Take a line without its end.

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use super::Stream;
 use crate::sys::fork::Descriptor;
+use crate::sys::unnamed;
 
 /// Where the logs of a run shall be.
 #[derive(Clone, Debug)]
@@ -95,7 +96,7 @@ impl Run {
         let (ours, theirs, path) = match named {
             Some(((ours, theirs), path)) => (ours, theirs, path),
             None => {
-                let file = without_name().ok()?;
+                let file = unnamed::file().ok()?;
                 (file.try_clone().ok()?, file, String::new())
             }
         };
@@ -179,31 +180,6 @@ fn file_name(label: &str) -> String {
     let end = safe.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= LONGEST_NAME).last();
     let safe = &safe[..end.unwrap_or(0)];
     if safe.is_empty() || safe.starts_with('.') { format!("_{safe}") } else { safe.into() }
-}
-
-/// A file that ends with the processes that have it open.
-fn without_name() -> io::Result<File> {
-    in_memory().or_else(|_| {
-        let random = crate::id::random_bytes().map_err(|error| io::Error::other(error.to_string()))?;
-        let name: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let path = std::env::temp_dir().join(format!("monarch-{name}"));
-        let file = OpenOptions::new().create_new(true).read(true).append(true).mode(FILE_MODE).open(&path)?;
-        std::fs::remove_file(&path)?;
-        Ok(file)
-    })
-}
-
-#[cfg(all(target_os = "linux", not(feature = "portable")))]
-fn in_memory() -> io::Result<File> {
-    use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
-    let file = memfd_create("monarch-log", MemfdFlags::CLOEXEC)?;
-    fcntl_setfl(&file, OFlags::APPEND)?;
-    Ok(file.into())
-}
-
-#[cfg(not(all(target_os = "linux", not(feature = "portable"))))]
-fn in_memory() -> io::Result<File> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]

@@ -7,5 +7,6 @@ pub mod process;
 pub mod signals;
 pub mod socket;
 pub mod stdio;
+pub mod unnamed;
 pub mod wake;
 pub mod watch;

@@ -14,6 +14,19 @@ pub fn block_all() {
     }
 }
 
+/// Let this thread, which has blocked it so far, handle a signal now. Returns when the handler has.
+pub fn handle_here(signal: i32) {
+    let mut only = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises the set, sigaddset changes it, and pthread_sigmask only reads it. A thread that
+    // sends itself a signal which it does not block handles it before pthread_kill returns.
+    unsafe {
+        libc::sigemptyset(only.as_mut_ptr());
+        libc::sigaddset(only.as_mut_ptr(), signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, only.as_ptr(), std::ptr::null_mut());
+        libc::pthread_kill(libc::pthread_self(), signal);
+    }
+}
+
 /// The usual name of a signal.
 pub fn name(signal: i32) -> &'static str {
     match signal {
