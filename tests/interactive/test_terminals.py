@@ -66,7 +66,7 @@ def use(terminal: Terminal, *prompt: str) -> None:
     read_to_prompt()
     enter("waits = procs.spawn('waits', Waits)")
     assert "42, 42" in enter("[*waits.answer.call().get().values()]")
-    terminal.enter("when_at('_replies.wait(', lambda: print('it', 'waits')); waits.wait.call().get()")
+    terminal.enter("when_at('replies.wait(', lambda: print('it', 'waits')); waits.wait.call().get()")
     terminal.read_until("it waits")
     terminal.type(CTRL_C)
     terminal.read_until("KeyboardInterrupt")
