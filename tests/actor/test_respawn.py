@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +150,29 @@ def test_a_process_can_be_replaced_again_and_again(spawn_procs: Callable[..., Pr
         counters.respawn([1]).get()
     assert values(counters.slice(w=1)) == [1]
     assert len(faults) == 5
+
+
+def test_each_death_is_told_also_to_who_replaces_the_dead_all_the_time(
+    spawn_procs: Callable[..., ProcMesh], faults: Faults
+) -> None:
+    procs = spawn_procs({"w": 4})
+    echoes: Any = procs.spawn("echoes", Echo)
+    with ThreadPoolExecutor(4) as threads:
+        for life in range(1, 11):
+            pids = list(echoes.pid.call().get(timeout=30).values())
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            calls = [echoes.slice(w=rank).pid.call_one() for rank in range(4)]
+            errors = [threads.submit(call.exception, timeout=20) for call in calls]
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            until = time.monotonic() + 20
+            while sum(len(failure.ranks) for failure in faults) < 4 * life:
+                assert time.monotonic() < until, f"of {4 * life} deaths these were told: {faults}"
+                procs.respawn().get(timeout=20)
+            assert all(isinstance(error.result(), SupervisionError) for error in errors)
+            procs.respawn().get(timeout=20)
+            echoes.respawn().get(timeout=20)
 
 
 def test_the_failure_of_an_actor_in_a_replaced_process_is_told(

@@ -4,7 +4,8 @@
 //! from any thread, events from the I/O thread. What concerns other hosts is in [`remote`].
 //!
 //! # Invariants
-//! - **AGENT-1** A process that was started ends exactly once, by the keeper's word; whoever has a link to it is told.
+//! - **AGENT-1** A process that was started ends exactly once, by the keeper's word; whoever has a link to it is told,
+//!   and only then does another process take its place.
 //! - **AGENT-2** The processes that a dead process owned are stopped.
 //! - **AGENT-3** A request for a link is answered: with the link, or with the death of the process.
 
@@ -119,10 +120,7 @@ impl Agent {
                 self.proc_ended(proc, Cause::Launch(error.to_string()));
             }
         }
-        let awaited = self.table.lock().take_awaited(spawn.mesh);
-        for (from, to) in awaited {
-            self.connect(from, to);
-        }
+        self.connect_awaited(spawn.mesh);
         Ok(())
     }
 
@@ -185,6 +183,13 @@ impl Agent {
     /// Give `from` and `to` a link, or `from` the reason why not.
     fn connect(self: &Arc<Self>, from: ProcId, to: ProcId) {
         self.connect_until(from, to, Instant::now() + LINK_PATIENCE);
+    }
+
+    /// Whoever waits for processes of a mesh can be linked now, or told why not.
+    fn connect_awaited(self: &Arc<Self>, mesh: MeshId) {
+        // Apart from the loop: connecting takes the lock, too.
+        let awaited = self.table.lock().take_awaited(mesh);
+        awaited.into_iter().for_each(|(from, to)| self.connect(from, to));
     }
 
     fn connect_until(self: &Arc<Self>, from: ProcId, to: ProcId, deadline: Instant) {
@@ -310,6 +315,18 @@ impl Agent {
     }
 
     fn respawn_here(self: &Arc<Self>, respawn: RespawnProcs) {
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        let agent = Arc::downgrade(self);
+        // On the I/O thread, which tells of a death as a whole: news of it that came after its successor's would be old
+        // news, and nobody would hear it.
+        runtime.reactor().after(Duration::ZERO, move || {
+            if let Some(agent) = agent.upgrade() {
+                agent.respawn_now(&respawn);
+            }
+        });
+    }
+
+    fn respawn_now(self: &Arc<Self>, respawn: &RespawnProcs) {
         let place = |rank| ProcId::first(respawn.mesh, rank);
         let Some(ranks) = &respawn.ranks else {
             let dead = self.table.lock().dead_ranks(respawn.mesh);
@@ -340,9 +357,7 @@ impl Agent {
         if let Err(error) = self.launch(proc, &spawn) {
             self.proc_ended(proc, Cause::Launch(error.to_string()));
         }
-        for (from, to) in self.table.lock().take_awaited(proc.mesh) {
-            self.connect(from, to);
-        }
+        self.connect_awaited(proc.mesh);
         for other in acquainted {
             if other != spawn.owner.proc && other != runtime.proc() {
                 self.connect(other, proc);

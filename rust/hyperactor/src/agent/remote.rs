@@ -167,9 +167,7 @@ impl Agent {
         if spawn.owner.proc.mesh == own || self.table.lock().find(spawn.owner.proc).is_some() {
             abroad.into_iter().for_each(|proc| self.route(spawn.owner.proc, proc));
         }
-        for (from, to) in self.table.lock().take_awaited(spawn.mesh) {
-            self.connect(from, to);
-        }
+        self.connect_awaited(spawn.mesh);
     }
 
     /// Have one host start its part of a mesh.
@@ -503,12 +501,6 @@ impl Agent {
             }
         }
     }
-
-    /// A mesh was found to lie elsewhere, or here: whoever waited for it goes on.
-    fn found(self: &Arc<Self>, mesh: MeshId) {
-        let awaited = self.table.lock().take_awaited(mesh);
-        awaited.into_iter().for_each(|(from, to)| self.connect(from, to));
-    }
 }
 
 impl State {
@@ -604,7 +596,7 @@ impl Agent {
                 let seekers = state.atlas.chart(mesh, layout);
                 state.say_all(seekers, &Net::Located(mesh, Vec::new()));
                 drop(state);
-                self.found(mesh);
+                self.connect_awaited(mesh);
             }
             Net::Locate(mesh) => {
                 let replaced_here = self.table.lock().replaced(mesh);
@@ -638,7 +630,7 @@ impl Agent {
                     state.atlas.succeeded(ProcId { mesh, rank, generation });
                 }
                 drop(state);
-                self.found(mesh);
+                self.connect_awaited(mesh);
             }
             Net::Orphaned(mesh) => {
                 self.table.lock().orphaned(mesh);
