@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import resource
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from monarch.actor import Actor, MeshFailure, endpoint, this_host
+from monarch.actor import Actor, MeshFailure, SupervisionError, endpoint, this_host, this_proc
 
 
 class Unpicklable(Exception):
@@ -119,6 +120,15 @@ class Fragile(Actor):
         mesh: Any = procs.spawn(name, type(self), plan)
         mesh.pid.call().get()
         return mesh
+
+    @endpoint
+    def stop_what_has_died(self) -> None:
+        """Own a process that dies, and stop it while the news of that waits to be told."""
+        procs = this_host().spawn_procs(name="dying")
+        with contextlib.suppress(SupervisionError):
+            procs.spawn("dying", type(self)).do.call_one("sigkill").get(timeout=30)
+        this_proc().initialized.get(timeout=30)  # answered after the news was taken in
+        procs.stop().get(timeout=30)
 
     @endpoint
     def told(self) -> list[MeshFailure]:

@@ -291,6 +291,13 @@ def test_a_process_that_dies_in_the_cleanup_of_its_actor_is_a_failure_of_the_pro
 
 
 @both_kinds
+def test_an_owner_hears_no_more_of_what_it_has_stopped(spawn_procs: SpawnProcs, kind: type[Fragile]) -> None:
+    owner = spawn(spawn_procs(), Plan(handles=False), kind)
+    owner.stop_what_has_died.call_one().get(timeout=60)
+    assert owner.told.call_one().get(timeout=20) == []
+
+
+@both_kinds
 @pytest.mark.parametrize("how", ["sigkill", "exit", "segfault", "sys.exit"])
 def test_the_death_of_an_owner_ends_what_it_owns_at_any_depth(
     spawn_procs: SpawnProcs, faults: Faults, kind: Any, how: str

@@ -36,7 +36,8 @@ class FailureQueue:
     """Failures that an owner has not been told of yet, one for each mesh and cause.
 
     The first is there to be taken at once; ranks that fail of the same cause before it is taken, or while the owner
-    deals with it, are told together. Filled by the process's server thread, emptied by the owner's.
+    deals with it, are told together. What the owner has stopped meanwhile it does not hear of any more. Filled by the
+    process's server thread, emptied by the owner's.
     """
 
     def __init__(self) -> None:
@@ -60,11 +61,12 @@ class FailureQueue:
         with self._lock:
             if self._undelivered:
                 return self._undelivered.popleft()
-            if (told := self._news.take()) is None:
-                return None
-            mesh, key, ranks = told
-            root, cause = self._known.pop((mesh, key))
-        return root.failure(cause, ranks)
+            while (told := self._news.take()) is not None:
+                mesh, key, ranks = told
+                root, cause = self._known.pop((mesh, key))
+                if root.stopped is None:
+                    return root.failure(cause, ranks)
+        return None
 
     def __bool__(self) -> bool:
         return bool(self._known or self._undelivered)

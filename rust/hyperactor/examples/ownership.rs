@@ -190,7 +190,10 @@ impl Program {
             Event::Kill { place, cause } => self.process_ended(place, End::Failed(cause)),
             Event::Procs { owner, mesh, count } => drop(self.tree.spawn_procs(self.present(owner), mesh, 0..count)),
             Event::Respawn { mesh, ranks } => self.respawn(mesh, ranks),
-            Event::Stop(mesh) => self.stop(mesh),
+            Event::Stop(mesh) => {
+                self.forget_news_of(mesh);
+                self.stop(mesh);
+            }
         }
     }
 
@@ -276,6 +279,22 @@ impl Program {
                 Mesh::Procs(mesh) => self.process_ended(Place { mesh, rank }, end),
             }
         }
+    }
+
+    /// Whoever stops a mesh is not told any more what is on the way to it: its failures, and those of actors of its on it.
+    fn forget_news_of(&mut self, stopped: Mesh) {
+        let Some(owner) = self.tree.owner(stopped) else { return };
+        let Some(mut news) = self.news.remove(&owner) else { return };
+        let mut kept = News::default();
+        while let Some((mesh, cause, ranks)) = news.take() {
+            let hosts = if let Mesh::Actors(actors) = mesh { self.tree.hosts(actors) } else { None };
+            if mesh != stopped && hosts.map(Mesh::Procs) != Some(stopped) {
+                for rank in ranks {
+                    kept.add(mesh, rank, cause.clone());
+                }
+            }
+        }
+        self.news.insert(owner, kept);
     }
 
     fn process_ended(&mut self, place: Place, end: End<Cause>) {

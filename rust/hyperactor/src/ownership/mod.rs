@@ -10,7 +10,8 @@
 //! # Invariants
 //! - **OWN-1** Each life of a member ends once, of its first cause. News of an earlier life changes nothing.
 //! - **OWN-2** What ends after its mesh was stopped, or to make room for its successor, was stopped: that is no failure,
-//!   and nobody is told.
+//!   and nobody is told. Nor is an owner that stops a mesh told of a failure of it that it has not heard of before, for a
+//!   stop is never a failure; to others that one stays a failure, for the first cause counts.
 //! - **OWN-3** The failure of an actor is told to the owner of its mesh and to nobody else. The end of a process is told
 //!   to each owner that has something there: for each of its actor meshes with a member there, or, where it has none, for
 //!   the process mesh if that is its own. A process that was killed because an actor in it could not be stopped is news
