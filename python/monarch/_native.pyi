@@ -238,26 +238,38 @@ class HostListener:
         """Where others find it, with the port that the system chose."""
     @property
     def open_to_strangers(self) -> bool: ...
+    def accept(self, timeout: float | None = None) -> HostClient | None:
+        """Wait for the next client; None when `timeout` seconds passed first."""
     def serve(
         self,
+        client: HostClient,
         name: str,
         keeper: tuple[Sequence[str], Sequence[tuple[str, str]]],
         command: _Command,
-        timeout: float | None = None,
-    ) -> HostSession | None:
-        """Wait for the next client and begin to serve it; None when `timeout` seconds passed first.
+        directory: str | None,
+        keep: int,
+    ) -> HostSession:
+        """Begin to serve a client. Processes run `command` where it says nothing else.
 
-        Processes run `command` where the client says nothing else.
+        What they print is kept in `directory`, beside the last `keep - 1` runs, or (None) nowhere, and shown by the
+        client. `ValueError` for a client that was served before.
         """
     def end(self, session: HostSession) -> bool:
         """End all that the client left; True where the host's program shall end too. The next client may come."""
 
 @final
+class HostClient:
+    """A client that was let in."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def settings(self) -> list[tuple[str, str]]: ...  # what its code has set of the keys that matter to hosts
+
+@final
 class HostSession:
     """A client that is served."""
 
-    @property
-    def client(self) -> str: ...
     def wait(self, timeout: float | None = None) -> bool:
         """Until the client is gone or has released the host; False when `timeout` seconds passed first."""
 
@@ -285,6 +297,8 @@ class Runtime:
     def host(self) -> str: ...
     @property
     def welcome(self) -> bytes: ...  # worker: what `spawn_procs` was given; client: empty
+    @property
+    def log_level(self) -> int | None: ...  # worker: the level that its mesh was told to have before it began
     @property
     def process_mailbox(self) -> Mailbox:
         """Requests to this process, STATUS_DEATH notices, and None once the process should end."""
@@ -315,28 +329,37 @@ class Runtime:
         to the members fail with a Death of kind "launch".
         """
     def attach_hosts(
-        self, hosts: Sequence[tuple[bytes, str]], key: ClusterKey | None, client: str, patience_s: float
+        self,
+        hosts: Sequence[tuple[bytes, str]],
+        key: ClusterKey | None,
+        who: tuple[str, str],
+        settings: Sequence[tuple[str, str]],
+        patience_s: float,
     ) -> Replies:
-        """Client only: attach hosts under new identities. Each answers with its name, or STATUS_ERROR and why not.
+        """Client only: attach hosts under new identities, or under those of lost ones, in whose places they are then.
+        Each answers with its name, or STATUS_ERROR and why not.
 
-        Where nobody listens yet it is tried for `patience_s` seconds. `client` tells hosts who this is.
+        Where nobody listens yet it is tried for `patience_s` seconds. `who` tells hosts who this is and what its run is
+        called, `settings` what its code has set.
         """
-    def release_hosts(self, hosts: Sequence[bytes], exit: bool) -> Replies:
-        """Client only: end all processes there, and with `exit` the hosts' programs; one answer when all have."""
+    def release_hosts(self, hosts: Sequence[bytes], exit: bool, grace_s: float) -> Replies:
+        """Client only: end all processes there, killing those that live after `grace_s` seconds, and with `exit` the
+        hosts' programs; one answer when all have."""
     def stop_procs(self, mesh: bytes, reason: str, grace_s: float) -> Replies:
         """Let the processes of `mesh` end, kill those that live after `grace_s` seconds; ready when all are gone."""
     def respawn_procs(self, mesh: bytes, ranks: Sequence[int] | None = None) -> Replies:
         """Put new processes in the places `ranks` (those that live are killed), or of all that are dead.
 
-        Ready for as many answers as there are ranks (1 without) when the new processes run. Messages sent from then
-        on go to the new processes; what was sent to the old ones never does.
+        Ready for as many answers as there are ranks (1 without) when the new processes run; STATUS_ERROR and why where
+        that cannot be. Messages sent from then on go to the new processes; what was sent to the old ones never does.
         """
     def set_up_logs(self, directory: str | None, run: str, keep: int, stdout: int | None, stderr: int | None) -> None:
         """Client, before its first process: keep output in `directory/run`, beside the last `keep - 1` runs, or for no
         longer than it takes to show it; write it to these descriptors, which have to stay open."""
-    def change_logs(self, mesh: bytes, shown: bool | None, window_s: float) -> None:
+    def change_logs(self, mesh: bytes, shown: bool | None, window_s: float, level: int) -> None:
         """From now on show the output of `mesh` or not (None: as before), with each line after it has waited
-        `window_s` seconds for those of other ranks that are equal but for numbers (0: not at all)."""
+        `window_s` seconds for those of other ranks that are equal but for numbers (0: not at all). Processes that are
+        respawned have `level` as `log_level`."""
     def flush_logs(self, patience_s: float) -> bool:
         """Show what was written until now. False if the client's streams took nothing for `patience_s` seconds."""
     def kill_for_stop(self, mesh: bytes, rank: int, reason: str) -> None:

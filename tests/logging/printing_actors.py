@@ -83,3 +83,11 @@ class Printer(Actor):
         for number in range(lines):
             print(f"rank {rank} line {number}", file=sys.stderr if number % 2 else sys.stdout)
         os.kill(os.getpid(), signal.SIGKILL)
+
+    @endpoint
+    def kill_host_program(self) -> None:
+        """Kill what looks after this process's host: the parent of the keeper."""
+        with open(f"/proc/{os.getppid()}/status") as status:
+            program = next(line.split()[1] for line in status if line.startswith("PPid:"))
+        os.kill(int(program), signal.SIGKILL)
+        signal.pause()

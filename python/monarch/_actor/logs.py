@@ -10,6 +10,9 @@ from monarch._actor.notebook import ipython
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from monarch._native import Death, Runtime
 
 # How many runs are kept, this one included.
@@ -19,12 +22,12 @@ _LONGEST_WINDOW_S = 24 * 60 * 60
 _HIGHEST_LEVEL = 255
 
 
+_run_name = ""
+
+
 def set_up(runtime: Runtime) -> None:
     """Say where the output of the processes that this client will start is kept and shown."""
-    import time
-
-    run = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}_{os.getpid()}"
-    runtime.set_up_logs(directory(), run, RUNS_KEPT, *_streams(runtime))
+    runtime.set_up_logs(directory(settings.value), run_name(), RUNS_KEPT, *_streams(runtime))
 
 
 def _streams(runtime: Runtime) -> tuple[int | None, int | None]:
@@ -36,11 +39,21 @@ def _streams(runtime: Runtime) -> tuple[int | None, int | None]:
     return cell_output.set_up(runtime)
 
 
-def directory() -> str | None:
-    """The directory of the logs of all runs; None where no files are to be kept."""
-    if not settings.value("enable_file_capture"):
+def run_name() -> str:
+    """What the directory of this run is called, here and on other hosts."""
+    global _run_name
+    if not _run_name:
+        import time
+
+        _run_name = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}_{os.getpid()}"
+    return _run_name
+
+
+def directory(value: Callable[[str], Any]) -> str | None:
+    """The directory of the logs of all runs; None where no files are to be kept. `value` gives that of a key."""
+    if not value("enable_file_capture"):
         return None
-    named: str = settings.value("log_dir")
+    named: str = value("log_dir")
     if named:
         return os.path.abspath(os.path.expanduser(named))
     state = os.environ.get("XDG_STATE_HOME", "")
@@ -76,5 +89,6 @@ def last_words(death: Death) -> str:
     if death.tail is None:
         return ""
     lines, file = death.tail
-    where = f" (all of it is in {file})" if file else ""
+    there = f" on {death.host}" if death.host != os.uname().nodename else ""
+    where = f" (all of it is in {file}{there})" if file else ""
     return "\n".join([f"its last lines on stderr{where}:", *(f"  {line}" for line in lines)])

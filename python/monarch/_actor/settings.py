@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 
@@ -25,6 +26,20 @@ def to_pass_on() -> dict[str, Any]:
     from monarch.config import _values
 
     return _values.to_pass_on()
+
+
+def texts_for_hosts() -> list[tuple[str, str]]:
+    """What hosts get that this program attaches, as variables would have it."""
+    from monarch.config import _values
+
+    return _values.texts_for_hosts()
+
+
+def of_client(texts: Sequence[tuple[str, str]]) -> Callable[[str], Any]:
+    """On a host: gives the values of keys, where `texts` is what its client has set."""
+    from monarch.config import _values
+
+    return _values.of_client(texts)
 
 
 def inherit(values: dict[str, Any]) -> None:

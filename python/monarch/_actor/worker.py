@@ -38,7 +38,7 @@ def main(control: int) -> int:
     context._process = process
     thread_context.install()
     signal.signal(signal.SIGTERM, _terminate)
-    python_logging.set_up_worker()
+    python_logging.set_up_worker(runtime.log_level)
     status = 0
     try:
         process.bootstrap_error = _bootstrap(welcome["bootstrap"], welcome["mocks"])

@@ -39,6 +39,7 @@ def _parser() -> ArgumentParser:
     worker = commands.add_parser("worker", help="be a host, on which a client starts processes", description=_WORKER)
     worker.add_argument("--listen", required=True, metavar="ADDRESS", help="tcp://HOST:PORT, tcp://*:PORT, ipc:///PATH")
     worker.add_argument("--key-file", metavar="FILE", help="the cluster key; default: see docs/clusters.md")
+    worker.add_argument("--name", metavar="NAME", help="what the host is called in messages; default: its hostname")
     worker.add_argument("--idle-timeout", type=float, metavar="SECONDS", help="end when no client comes for so long")
     worker.add_argument("--with-process", type=int, metavar="PID", help="end when this process of the machine ends")
     worker.add_argument("--quiet", action="store_true", help="say nothing but warnings and errors")
@@ -63,6 +64,7 @@ def _worker(options: Namespace) -> int:
     return run(
         options.listen,
         options.key_file,
+        name=options.name,
         idle_timeout_s=options.idle_timeout,
         with_process=options.with_process,
         job_directory=options.job_directory,

@@ -20,6 +20,7 @@ def run(
     address: str,
     key_file: str | None,
     *,
+    name: str | None,
     idle_timeout_s: float | None,
     with_process: int | None,
     job_directory: str | None,
@@ -36,7 +37,7 @@ def run(
         listener = listen(address, key_file)
         if not quiet:
             print(f"listening at {listener.address}", flush=True)
-        serve(listener, idle_timeout_s, _silent if quiet else _report)
+        serve(listener, name, idle_timeout_s, _silent if quiet else _report)
     finally:
         if job_directory is not None:
             _leave(job_directory, address.removeprefix("ipc://"))

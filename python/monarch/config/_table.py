@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class Key:
     """One key."""
 
-    __slots__ = ("default", "doc", "has_effect", "inherited", "kind", "name", "variable")
+    __slots__ = ("default", "doc", "for_hosts", "has_effect", "inherited", "kind", "name", "variable")
 
     def __init__(
         self,
@@ -23,6 +23,7 @@ class Key:
         doc: str,
         has_effect: bool = False,
         inherited: bool = True,
+        for_hosts: bool = False,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -31,6 +32,7 @@ class Key:
         self.doc = doc
         self.has_effect = has_effect  # whether anything here depends on it
         self.inherited = inherited  # whether workers have the value that their parent has set
+        self.for_hosts = for_hosts  # whether hosts have the value that the client which attached them has set
 
 
 _DURATION, _FLAG, _TEXT, _NUMBER = Duration(), Flag(), Text(), Number()
@@ -84,18 +86,20 @@ _LOGS = (
         _FLAG,
         True,
         "HYPERACTOR_MESH_ENABLE_FILE_CAPTURE",
-        "Keep the output of processes in files; read when the client starts.",
+        "Keep the output of processes in files; read when the client starts, or attaches a host.",
         has_effect=True,
         inherited=False,
+        for_hosts=True,
     ),
     Key(
         "log_dir",
         _TEXT,
         "",
         "MONARCH_LOG_DIR",
-        "Where these files are, instead of `$XDG_STATE_HOME/monarch`; read when the client starts.",
+        "Where these files are, instead of `$XDG_STATE_HOME/monarch`; read when the client starts, or attaches a host.",
         has_effect=True,
         inherited=False,
+        for_hosts=True,
     ),
     Key(
         "show_progress",

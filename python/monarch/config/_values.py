@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 
 from ._kinds import nanoseconds
 from ._table import KEYS, Key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any, Literal, TypeAlias
 
     Source: TypeAlias = Literal["code", "parent", "environment", "default"]
@@ -110,6 +112,21 @@ def to_pass_on() -> dict[str, Any]:
     """What a worker inherits: values that code has set, here or further up."""
     values = {**_inherited, **_set_here}
     return {name: value for name, value in values.items() if KEYS[name].inherited}
+
+
+def texts_for_hosts() -> list[tuple[str, str]]:
+    """What attached hosts get: values that code has set of keys that matter to them, as variables would have them."""
+    values = {**_inherited, **_set_here}
+    return [(name, str(value)) for name, value in values.items() if KEYS[name].for_hosts]
+
+
+def of_client(texts: Sequence[tuple[str, str]]) -> Callable[[str], Any]:
+    """On a host: the value of a key, where `texts` is what its client has set. What has no meaning is ignored."""
+    given: dict[str, Any] = {}
+    for name, text in texts:
+        with suppress(KeyError, TypeError, ValueError):
+            given[name] = KEYS[name].kind.read(text)
+    return lambda name: given[name] if name in given else get(name)
 
 
 def inherit(values: dict[str, Any]) -> None:

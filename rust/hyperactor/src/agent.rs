@@ -131,7 +131,8 @@ impl Agent {
         let sink = Arc::new(WorkerRequests { agent: Arc::downgrade(self), proc });
         let control = Link::open(control, Reader::default(), sink, runtime.reactor())
             .map_err(|error| Error::system("watch a control socket", error))?;
-        let welcome = Control::Welcome { proc, agent: runtime.proc(), host: runtime.host().into() };
+        let log_level = self.logs.level_of(proc.mesh);
+        let welcome = Control::Welcome { proc, agent: runtime.proc(), host: runtime.host().into(), log_level };
         send_control_with(&control, &welcome, vec![spawn.welcome.clone()], vec![data_theirs]);
         runtime.open_link(proc, data)?;
         let mut table = self.table.lock();
@@ -175,9 +176,15 @@ impl Agent {
         }
     }
 
-    /// The output of the processes.
+    /// The output of the processes of this host.
     pub fn logs(&self) -> &Logs {
         &self.logs
+    }
+
+    /// Show all output that was written until now, on all hosts. False if nothing moved for as long as `patience`.
+    pub fn flush_logs(&self, patience: Duration) -> bool {
+        let hosts = self.flush_hosts(patience);
+        self.logs.flush(patience) && hosts
     }
 
     /// Give `from` and `to` a link, or `from` the reason why not.
@@ -467,6 +474,9 @@ impl Agent {
         drop(table);
         self.ask_to_end(&running);
         let interrupted = self.wait_for_ends(deadline, interrupt);
+        if interrupted.is_none() {
+            self.flush_hosts(LOG_PATIENCE);
+        }
         self.leave_hosts();
         self.tell_keeper(&Request::Shutdown { grace_ms: 0 }, Vec::new());
         let mut keeper = self.process.lock();
@@ -555,7 +565,7 @@ impl Sink for WorkerRequests {
             Ok(Control::Signal { proc, signal }) => agent.signal(proc, signal),
             Ok(Control::KillForStop { proc, reason }) => agent.kill_for_stop(proc, reason),
             Ok(Control::Respawn(respawn)) => agent.respawn(respawn),
-            Ok(Control::ChangeLogs { mesh, change }) => agent.logs.change(mesh, &change),
+            Ok(Control::ChangeLogs { mesh, change }) => agent.change_logs(mesh, change),
             Ok(_) => {}
             Err(_) => link.close(),
         }

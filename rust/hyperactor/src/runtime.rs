@@ -37,6 +37,7 @@ pub struct Runtime {
     proc: ProcId,
     host: String,
     welcome: Bytes,
+    log_level: OnceLock<u8>,
     reactor: Arc<Reactor>,
     role: OnceLock<Role>,
     peers: RwLock<Remembered<Place, Peer>>,
@@ -94,10 +95,13 @@ impl Runtime {
         let (frame, mut descriptors) = reader
             .first_frame(&control)
             .map_err(|error| Error::Misuse(format!("this worker was not welcomed by an agent: {error}")))?;
-        let Control::Welcome { proc, agent, host } = frame.decode_header()? else {
+        let Control::Welcome { proc, agent, host, log_level } = frame.decode_header()? else {
             return Err(Error::Misuse("the agent's first word to this worker was not a welcome".into()));
         };
         let runtime = Self::start(proc, &host, frame.parts.into_iter().next().unwrap_or_default())?;
+        if let Some(level) = log_level {
+            let _ = runtime.log_level.set(level);
+        }
         if let Some(socket) = descriptors.pop() {
             runtime.open_link(agent, socket)?;
         }
@@ -115,6 +119,7 @@ impl Runtime {
             proc,
             host: host.into(),
             welcome,
+            log_level: OnceLock::new(),
             reactor,
             role: OnceLock::new(),
             peers: RwLock::default(),
@@ -141,6 +146,11 @@ impl Runtime {
     /// What this worker was given to start with.
     pub fn welcome(&self) -> &Bytes {
         &self.welcome
+    }
+
+    /// From which level on this worker logs, where its mesh was told so before it began.
+    pub fn log_level(&self) -> Option<u8> {
+        self.log_level.get().copied()
     }
 
     pub(crate) fn reactor(&self) -> &Arc<Reactor> {
@@ -462,7 +472,7 @@ impl Runtime {
     pub fn change_logs(&self, mesh: MeshId, change: LogChange) -> Result<()> {
         self.check()?;
         match self.role.get() {
-            Some(Role::Agent(agent)) => agent.logs().change(mesh, &change),
+            Some(Role::Agent(agent)) => agent.change_logs(mesh, change),
             Some(Role::Worker { control, .. }) => {
                 send_control(control, &Control::ChangeLogs { mesh, change }, Vec::new())
             }
@@ -488,12 +498,13 @@ impl Runtime {
     /// moved for as long as `patience`.
     pub fn flush_logs(&self, patience: Duration) -> bool {
         match self.role.get() {
-            Some(Role::Agent(agent)) if !fork::is_forked_child() => agent.logs().flush(patience),
+            Some(Role::Agent(agent)) if !fork::is_forked_child() => agent.flush_logs(patience),
             _ => true,
         }
     }
 
-    /// Attach hosts; each answers with its name, or with why it cannot be attached. Only a client can.
+    /// Attach hosts, new ones or others in the places of lost ones; each answers with its name, or with why it cannot be
+    /// attached. Only a client can.
     pub fn attach_hosts(self: &Arc<Self>, attachments: Vec<Attachment>) -> Result<Arc<Replies>> {
         let (agent, replies) = self.ask_agent("attach hosts", attachments.len())?;
         if let Some(reply) = replies.port {
@@ -503,10 +514,10 @@ impl Runtime {
     }
 
     /// Let attached hosts end all processes and serve this client no more, or end; ready when all have.
-    pub fn release_hosts(self: &Arc<Self>, hosts: &[MeshId], exit: bool) -> Result<Arc<Replies>> {
+    pub fn release_hosts(self: &Arc<Self>, hosts: &[MeshId], exit: bool, grace: Duration) -> Result<Arc<Replies>> {
         let (agent, replies) = self.ask_agent("stop hosts", 1)?;
         if let Some(reply) = replies.port {
-            agent.release(hosts, exit, reply);
+            agent.release(hosts, exit, grace, reply);
         }
         Ok(replies)
     }

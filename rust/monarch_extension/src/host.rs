@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use hyperactor::agent;
 use hyperactor::keeper::KeeperCommand;
+use hyperactor::logs::RunPlace;
 use hyperactor::net::address::Endpoint;
-use hyperactor::net::listener::{KeySource, Listener};
+use hyperactor::net::listener::{Client, KeySource, Listener};
 use hyperactor::park::Waited;
 use hyperactor::wire::header::ProcCommand;
 use parking_lot::Mutex;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::enter;
@@ -54,32 +56,43 @@ impl HostListener {
         self.0.is_open_to_strangers()
     }
 
-    /// Wait for the next client and begin to serve it; none if none came within `timeout` seconds.
-    #[pyo3(signature = (name, keeper, command, timeout=None))]
-    fn serve(
-        &self,
-        py: Python<'_>,
-        name: &str,
-        keeper: (Vec<String>, Vec<(OsString, OsString)>),
-        command: Command,
-        timeout: Option<f64>,
-    ) -> PyResult<Option<HostSession>> {
-        let keeper: KeeperCommand = keeper_of(keeper.0, keeper.1)?;
-        let command: ProcCommand = proc_command(command);
+    /// Wait for the next client; none if none came within `timeout` seconds.
+    #[pyo3(signature = (timeout=None))]
+    fn accept(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<HostClient>> {
         let deadline = enter::deadline(timeout)?;
-        let client = loop {
+        loop {
             let left = deadline.map_or(SIGNAL_SLICE, |deadline| deadline.saturating_duration_since(Instant::now()));
             let client = enter::detached(py, || self.0.next(left.min(SIGNAL_SLICE)));
             py.check_signals()?;
             match client {
-                Some(client) => break client,
+                Some(client) => return Ok(Some(HostClient::new(client))),
                 None if left.is_zero() => return Ok(None),
                 None => {}
             }
-        };
-        let who = client.name.clone();
-        match enter::detached(py, || agent::HostSession::start(client, name, &keeper, command)) {
-            Ok(session) => Ok(Some(HostSession { session, client: who, ended: Mutex::new(None) })),
+        }
+    }
+
+    /// Begin to serve a client.
+    #[pyo3(signature = (client, name, keeper, command, directory, keep))]
+    #[allow(clippy::too_many_arguments)]
+    fn serve(
+        &self,
+        py: Python<'_>,
+        client: &HostClient,
+        name: &str,
+        keeper: (Vec<String>, Vec<(OsString, OsString)>),
+        command: Command,
+        directory: Option<PathBuf>,
+        keep: usize,
+    ) -> PyResult<HostSession> {
+        let keeper: KeeperCommand = keeper_of(keeper.0, keeper.1)?;
+        let command: ProcCommand = proc_command(command);
+        let accepted =
+            client.client.lock().take().ok_or_else(|| PyValueError::new_err("this client is served already"))?;
+        let (run, suffix) = (client.run.clone(), format!("@{name}"));
+        let place = directory.map(|directory| RunPlace { directory, run, keep, suffix });
+        match enter::detached(py, || agent::HostSession::start(accepted, name, &keeper, command, place)) {
+            Ok(session) => Ok(HostSession { session, ended: Mutex::new(None) }),
             Err(error) => {
                 self.0.done();
                 Err(to_python(error))
@@ -110,20 +123,32 @@ pub fn check_address(address: &str) -> PyResult<()> {
 /// How long a wait without the interpreter lasts before signals are looked for.
 const SIGNAL_SLICE: Duration = Duration::from_millis(100);
 
+/// A client that was let in.
+#[pyclass(frozen, module = "monarch._native")]
+pub struct HostClient {
+    client: Mutex<Option<Client>>,
+    #[pyo3(get)]
+    name: String,
+    run: String,
+    #[pyo3(get)]
+    settings: Vec<(String, String)>,
+}
+
+impl HostClient {
+    fn new(client: Client) -> Self {
+        let (name, run, settings) = (client.name.clone(), client.run.clone(), client.settings.clone());
+        Self { client: Mutex::new(Some(client)), name, run, settings }
+    }
+}
+
 #[pyclass(frozen, module = "monarch._native")]
 pub struct HostSession {
     session: agent::HostSession,
-    client: String,
     ended: Mutex<Option<bool>>,
 }
 
 #[pymethods]
 impl HostSession {
-    #[getter]
-    fn client(&self) -> &str {
-        &self.client
-    }
-
     /// Wait until the client is gone or has released the host.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {

@@ -86,6 +86,11 @@ impl Runtime {
     }
 
     #[getter]
+    fn log_level(&self) -> Option<u8> {
+        self.0.log_level()
+    }
+
+    #[getter]
     fn process_mailbox(&self) -> Mailbox {
         Mailbox { runtime: self.0.clone(), inner: self.0.process_mailbox() }
     }
@@ -114,10 +119,12 @@ impl Runtime {
             name,
             first: 0,
             count,
+            size: count,
             hosts: hosts.into_iter().map(MeshId).collect(),
             owner: Sender { proc: self.0.proc(), actor: ActorId(owner) },
             commands: commands.into_iter().map(proc_command).collect(),
             logs: log_options(logs)?,
+            folder: String::new(),
             variant,
             welcome: shared(welcome)?,
         };
@@ -129,7 +136,8 @@ impl Runtime {
         py: Python<'_>,
         hosts: Vec<([u8; 16], String)>,
         key: Option<&ClusterKey>,
-        client: String,
+        who: (String, String),
+        settings: Vec<(String, String)>,
         patience_s: f64,
     ) -> PyResult<Replies> {
         let patience = grace(patience_s)?;
@@ -140,17 +148,17 @@ impl Runtime {
                 // The kernel says which user is there.
                 _ => Auth::Open,
             };
-            let (version, client) = (VERSION.into(), client.clone());
-            Ok(Attachment { host: MeshId(host), endpoint, auth, version, client, patience })
+            let (version, (client, run), settings) = (VERSION.into(), who.clone(), settings.clone());
+            Ok(Attachment { host: MeshId(host), endpoint, auth, version, client, run, settings, patience })
         };
         let attachments = hosts.into_iter().map(attachment).collect::<PyResult<Vec<_>>>()?;
         let replies = detached(py, || self.0.attach_hosts(attachments)).map_err(to_python)?;
         Ok(Replies::new(self.0.clone(), replies))
     }
 
-    fn release_hosts(&self, py: Python<'_>, hosts: Vec<[u8; 16]>, exit: bool) -> PyResult<Replies> {
-        let hosts: Vec<MeshId> = hosts.into_iter().map(MeshId).collect();
-        let replies = detached(py, || self.0.release_hosts(&hosts, exit)).map_err(to_python)?;
+    fn release_hosts(&self, py: Python<'_>, hosts: Vec<[u8; 16]>, exit: bool, grace_s: f64) -> PyResult<Replies> {
+        let (hosts, grace): (Vec<MeshId>, _) = (hosts.into_iter().map(MeshId).collect(), grace(grace_s)?);
+        let replies = detached(py, || self.0.release_hosts(&hosts, exit, grace)).map_err(to_python)?;
         Ok(Replies::new(self.0.clone(), replies))
     }
 
@@ -174,13 +182,13 @@ impl Runtime {
         stdout: Option<i32>,
         stderr: Option<i32>,
     ) {
-        let place = directory.map(|directory| RunPlace { directory, run, keep });
+        let place = directory.map(|directory| RunPlace { directory, run, keep, suffix: String::new() });
         let [stdout, stderr] = [stdout, stderr].map(|descriptor| descriptor.and_then(kept_open));
         self.0.set_up_logs(place, Console::new(self.0.host(), stdout, stderr));
     }
 
-    fn change_logs(&self, mesh: [u8; 16], shown: Option<bool>, window_s: f64) -> PyResult<()> {
-        let change = LogChange { shown, window_ms: window_ms(window_s)? };
+    fn change_logs(&self, mesh: [u8; 16], shown: Option<bool>, window_s: f64, level: u8) -> PyResult<()> {
+        let change = LogChange { shown, window_ms: window_ms(window_s)?, level };
         self.0.change_logs(MeshId(mesh), change).map_err(to_python)
     }
 
@@ -267,7 +275,7 @@ fn seconds(value: f64, what: &str) -> PyResult<Duration> {
 }
 
 fn log_options((shown, ranks, window_s, tail_lines): (bool, bool, f64, u32)) -> PyResult<LogOptions> {
-    Ok(LogOptions { shown, ranks, window_ms: window_ms(window_s)?, merge_numbers: false, tail_lines })
+    Ok(LogOptions { shown, ranks, window_ms: window_ms(window_s)?, merge_numbers: false, tail_lines, level: None })
 }
 
 fn window_ms(window_s: f64) -> PyResult<u32> {

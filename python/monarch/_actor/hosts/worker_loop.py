@@ -7,6 +7,7 @@ import sys
 import threading
 
 from monarch import _native
+from monarch._actor import logs, settings
 from monarch._actor.future import Future
 from monarch._actor.hosts.attaching import refuse_tls
 from monarch._actor.hosts.keys import host_key, is_insecure
@@ -81,19 +82,26 @@ def listen(address: str, key_file: str | None = None) -> _native.HostListener:
 
 def serve(
     listener: _native.HostListener,
+    name: str | None = None,
     idle_timeout_s: float | None = None,
     told: Callable[[str], None] = lambda news: None,
 ) -> None:
-    """Serve one client after the other until one shuts the host down, or none has come for `idle_timeout_s`."""
+    """Serve one client after the other until one shuts the host down, or none has come for `idle_timeout_s`.
+
+    `name` is what the host is called wherever it is spoken of, by default that of the machine.
+    """
+    name = name or os.uname().nodename
     while True:
-        session = listener.serve(os.uname().nodename, keeper(), own_command(), idle_timeout_s)
-        if session is None:
+        client = listener.accept(idle_timeout_s)
+        if client is None:
             return told(f"no client came for {idle_timeout_s:g} s")
-        told(f"serving {session.client}")
+        kept_in = logs.directory(settings.of_client(client.settings))
+        session = listener.serve(client, name, keeper(), own_command(), kept_in, logs.RUNS_KEPT)
+        told(f"serving {client.name}")
         try:
             session.wait()
         finally:
             exits = listener.end(session)
         if exits:
-            return told(f"{session.client} has shut this host down")
-        told(f"{session.client} is gone")
+            return told(f"{client.name} has shut this host down")
+        told(f"{client.name} is gone")

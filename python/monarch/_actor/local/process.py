@@ -211,7 +211,7 @@ class Process:
         replies = self.runtime.respawn_procs(root.mesh, base_ranks)
         extent = Extent(("respawned",), (replies.expected,))
         subject = Subject(f"{root.name}.respawn", extent, root, "starting processes")
-        return Future._of(replies, replies.expected, _gone, subject)
+        return Future._of(replies, replies.expected, _respawned, subject)
 
     def stop_actor_mesh(self, root: ActorMeshRoot, reason: str) -> Future[None]:
         """Tell all actors of a mesh to end; the same future for every caller."""
@@ -268,7 +268,7 @@ class Process:
 
     def change_logs(self, root: ProcMeshRoot, shown: bool | None, window_s: float, level: int) -> Future[None]:
         """Show the output of the processes of a mesh otherwise, and let them log from another level on."""
-        self.runtime.change_logs(root.mesh, shown, window_s)
+        self.runtime.change_logs(root.mesh, shown, window_s, level)
         targets = root.reference()._targets()
         replies = targets.call(self.default_sender(), requests.set_log_level(level), b"", fail_fast=False)
         subject = Subject(f"{root.name}.logging_option", root.region.extent, root)
@@ -283,7 +283,7 @@ class Process:
                 for procs in list(owner.proc_meshes.values()):
                     if identities.issuperset(procs.host._identities()):
                         procs.note_stopped(f"its hosts were {root.stopped}")
-            replies = self.runtime.release_hosts(sorted(identities), exit)
+            replies = self.runtime.release_hosts(sorted(identities), exit, settings.seconds("process_exit_timeout"))
             subject = Subject(f"{root.name}.{'shutdown' if exit else 'stop'}", root.region.extent, root)
             root.stopping = Future._of(replies, 1, _gone, subject, quiet=True)
         return root.stopping
@@ -460,6 +460,13 @@ def _stopped(subject: Subject, replies: _native.Replies) -> None:
 
 def _gone(subject: Subject, replies: _native.Replies) -> None:
     return None
+
+
+def _respawned(subject: Subject, replies: _native.Replies) -> None:
+    for message in map(replies.message, range(replies.arrived)):
+        if message.status == _native.STATUS_ERROR:
+            assert subject.root is not None, "processes are respawned in a mesh"
+            raise RuntimeError(f"cannot respawn processes {subject.root.name!r}: {message.payload.decode()}")
 
 
 def _report_internal_error(error: Exception) -> None:

@@ -18,9 +18,9 @@ _names = False
 FORMAT = "%(levelname)s %(name)s: %(message)s"
 
 
-def set_up_worker() -> None:
-    """In a worker: show what is logged from INFO on, where the program installs no handlers of its own."""
-    logging.getLogger().setLevel(logging.INFO)
+def set_up_worker(level: int | None) -> None:
+    """In a worker: show what is logged from `level` on (None: INFO), where the program installs no handlers."""
+    logging.getLogger().setLevel(logging.INFO if level is None else level)
     handler = _Stderr()
     handler.setFormatter(logging.Formatter(FORMAT))
     logging.lastResort = handler

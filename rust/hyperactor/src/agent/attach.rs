@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::remote::{Ending, Host, HostWords, HubWords, Reach};
+use super::remote::{Ending, Host, HostWords, HubWords, Reach, State, lost_text};
 use super::{Agent, KEEPER_PATIENCE};
 use crate::death::{Cause, Death};
 use crate::error::{Error, Result};
 use crate::id::{MeshId, PortId};
 use crate::keeper::KeeperCommand;
 use crate::link::{Link, Reader};
-use crate::logs::Console;
+use crate::logs::{Courier, RunPlace};
 use crate::message::send_answer;
 use crate::net::address::Endpoint;
 use crate::net::edge::Edge;
@@ -24,8 +24,7 @@ use crate::net::protocol::Net;
 use crate::net::socket;
 use crate::park::{Interrupt, Waited};
 use crate::runtime::Runtime;
-use crate::sys::stdio::kept_open;
-use crate::wire::header::{Kind, ProcCommand};
+use crate::wire::header::{Kind, ProcCommand, SpawnProcs};
 
 /// How to attach a host.
 #[derive(Clone)]
@@ -40,6 +39,10 @@ pub struct Attachment {
     pub version: String,
     /// Who attaches, for a person.
     pub client: String,
+    /// The name of its run, under which hosts keep the output of processes.
+    pub run: String,
+    /// What its code has set of the keys that matter to hosts: names, and values as variables have them.
+    pub settings: Vec<(String, String)>,
     /// How long it may take until somebody listens there.
     pub patience: Duration,
 }
@@ -53,16 +56,25 @@ const CONNECT_RETRY: Duration = Duration::from_millis(50);
 /// How long the processes of a client that is gone may take to end.
 const LOST_GRACE: Duration = Duration::from_secs(1);
 
-/// How long the processes of a client that releases its host may take to end.
-const RELEASE_GRACE: Duration = Duration::from_secs(10);
-
 impl Agent {
-    /// Attach a host; `reply` is answered as of `rank` when it serves, or with why not.
+    /// Attach a host, or one in the place of another that is lost; `reply` is answered as of `rank` when it serves, or
+    /// with why not.
     pub(crate) fn attach(self: &Arc<Self>, attachment: Attachment, reply: PortId, rank: u32) {
         let host = attachment.host;
+        let mut state = self.network.state.lock();
+        let first = match state.hosts.get(&host) {
+            Some(Host { reach: Reach::Gone(_), name, .. }) => state.to_adopt(host, name),
+            Some(Host { name, .. }) => {
+                let why = format!("the host {name} is there: only one that is lost can be replaced");
+                drop(state);
+                return self.answer_attach(Some((reply, rank)), Kind::Error, &why);
+            }
+            None => Vec::new(),
+        };
         let name = attachment.endpoint.dial.to_string();
-        let coming = Host { name, reach: Reach::Coming(Vec::new()), reply: Some((reply, rank)), released: None };
-        self.network.state.lock().hosts.insert(host, coming);
+        let reply = Some((reply, rank));
+        state.hosts.insert(host, Host { name, reach: Reach::Coming(first), reply, released: None, flushed: 0 });
+        drop(state);
         let agent = self.clone();
         let started = std::thread::Builder::new().name("monarch-attach".into()).spawn(move || {
             crate::sys::signals::block_all();
@@ -94,12 +106,14 @@ impl Agent {
         let link = Link::open_later(socket, Reader::default(), words, runtime.reactor());
         let edge = Edge::new(link.clone());
         self.network.state.lock().opening.insert(host, edge.clone());
-        edge.say(&Net::Attach { host, hub: runtime.proc(), client: attachment.client.clone() }, Vec::new());
+        let (client, run, settings) = (&attachment.client, &attachment.run, &attachment.settings);
+        let (client, run, settings) = (client.clone(), run.clone(), settings.clone());
+        edge.say(&Net::Attach { host, hub: runtime.proc(), client, run, settings }, Vec::new());
         link.start().map_err(|error| error.to_string())?;
         let agent = Arc::downgrade(self);
         runtime.reactor().after(ATTACH_PATIENCE, move || {
             if let Some(agent) = agent.upgrade() {
-                agent.give_up_host(host);
+                agent.give_up_host(host, &link);
             }
         });
         Ok(())
@@ -123,8 +137,12 @@ impl Agent {
         self.answer_attach(reply, Kind::Value, &name);
     }
 
-    fn give_up_host(self: &Arc<Self>, host: MeshId) {
-        let edge = self.network.state.lock().opening.remove(&host);
+    fn give_up_host(self: &Arc<Self>, host: MeshId, link: &Arc<Link>) {
+        let mut state = self.network.state.lock();
+        // Meanwhile it may serve, or another one may be tried in its place.
+        let is_opening = state.opening.get(&host).is_some_and(|edge| Arc::ptr_eq(edge.link(), link));
+        let edge = if is_opening { state.opening.remove(&host) } else { None };
+        drop(state);
         if let Some(edge) = edge {
             edge.close();
             self.host_lost(host, &format!("it does not begin to serve within {} s", ATTACH_PATIENCE.as_secs()));
@@ -146,8 +164,9 @@ impl Agent {
             let before = std::mem::replace(&mut found.reach, Reach::Gone(reason.into()));
             let edge = if let Reach::Up(edge) = before { Some(edge) } else { None };
             let (name, reply) = (found.name.clone(), found.reply.take());
-            (state.atlas.lose(host), name, reply, edge, cause)
+            (state.atlas.lose(host, &lost_text(&name, reason)), name, reply, edge, cause)
         };
+        self.stop_listening();
         if let Some(edge) = edge {
             edge.close();
         }
@@ -155,7 +174,7 @@ impl Agent {
             let death = Death { name: mesh_name, host: name.clone(), pid, ..Death::new(proc, cause.clone()) };
             self.foreign_end(death, None);
         }
-        lost.answers.into_iter().for_each(|port| self.answer(port));
+        lost.answers.into_iter().for_each(|answer| self.answer_errand(answer));
         self.answer_attach(reply, Kind::Error, reason);
     }
 
@@ -168,7 +187,7 @@ impl Agent {
 
     /// Let hosts end all processes and serve this client no more; with `exit` their programs end. `reply` is answered
     /// when all have.
-    pub(crate) fn release(&self, hosts: &[MeshId], exit: bool, reply: PortId) {
+    pub(crate) fn release(&self, hosts: &[MeshId], exit: bool, grace: Duration, reply: PortId) {
         let reason = if exit { "its host was shut down" } else { "its host was stopped" };
         {
             let mut state = self.network.state.lock();
@@ -179,9 +198,10 @@ impl Agent {
             }
         }
         let open = hosts.iter().map(|host| (*host, 1)).collect();
+        let grace_ms = grace.as_millis() as u64;
         // Only a client attaches hosts, and it has no uplink.
-        let _ = self.send_errand(reply, true, open, |host, port| {
-            self.say_to(host, Net::Release { request: port.index, exit });
+        let _ = self.send_errand(reply, true, false, open, |host, port| {
+            self.say_to(host, Net::Release { request: port.index, exit, grace_ms });
         });
     }
 
@@ -194,6 +214,17 @@ impl Agent {
             }
         }
         state.opening.values().for_each(Edge::close);
+    }
+}
+
+impl State {
+    /// What a host that takes the place of a lost one hears first: what it may have to start again.
+    fn to_adopt(&self, host: MeshId, lost: &str) -> Vec<(Net, Vec<Bytes>)> {
+        let adopt = |(spawn, generations): (SpawnProcs, Vec<u32>)| {
+            let welcome = spawn.welcome.clone();
+            (Net::Adopt { spawn: Box::new(spawn), generations, lost: lost.into() }, vec![welcome])
+        };
+        self.atlas.kept_on(host).into_iter().map(adopt).collect()
     }
 }
 
@@ -217,11 +248,16 @@ pub struct HostSession {
 }
 
 impl HostSession {
-    /// Serve a client that was let in: processes run `command` where it says nothing else.
-    pub fn start(client: Client, name: &str, keeper: &KeeperCommand, command: ProcCommand) -> Result<Self> {
+    /// Serve a client that was let in: processes run `command` where it says nothing else, and what they print is kept
+    /// at `place` and shown by the client.
+    pub fn start(
+        client: Client,
+        name: &str,
+        keeper: &KeeperCommand,
+        command: ProcCommand,
+        place: Option<RunPlace>,
+    ) -> Result<Self> {
         let (runtime, agent) = Runtime::start_host(client.host, name, keeper, command)?;
-        // What processes print is shown where the host's program prints.
-        agent.logs().set_up(None, Console::new(name, kept_open(1), kept_open(2)));
         let words = Arc::new(HubWords { agent: Arc::downgrade(&agent) });
         // Until the uplink is known nothing may arrive by it.
         let mut state = agent.network.state.lock();
@@ -230,6 +266,9 @@ impl HostSession {
         state.atlas.set_beyond(client.hub.mesh);
         state.uplink = Some(uplink.clone());
         drop(state);
+        let way = uplink.clone();
+        let say = move |said, text| way.say(&Net::Output(said), vec![text]);
+        agent.logs().set_up(place, Courier::new(name, agent.network.credit.clone(), say));
         uplink.say(&Net::Attached { name: name.into() }, Vec::new());
         link.start().map_err(|error| Error::system("watch the connection to the client", error))?;
         Ok(Self { runtime, agent, uplink })
@@ -248,11 +287,14 @@ impl HostSession {
     /// End all processes; true if the host's program shall end too.
     pub fn end(&self) -> bool {
         let ending = self.agent.network.state.lock().ending.clone();
-        let grace = if let Some(Ending::Released { .. }) = ending { RELEASE_GRACE } else { LOST_GRACE };
+        let grace = match ending {
+            Some(Ending::Released { grace_ms, .. }) => Duration::from_millis(grace_ms),
+            _ => LOST_GRACE,
+        };
         // Nobody may hurry it: whoever does so kills the program.
         self.agent.shutdown::<Infallible>(grace, None);
         let exits = match ending {
-            Some(Ending::Released { request, exit }) => {
+            Some(Ending::Released { request, exit, .. }) => {
                 self.uplink.say(&Net::Done(request), Vec::new());
                 exit
             }

@@ -10,21 +10,25 @@
 //!   host, rank and process id.
 //! - **REMOTE-3** When a host or the way to it is lost, all its processes count as dead at once, and whoever asked
 //!   something of it is answered.
+//! - **REMOTE-4** A host in the place of a lost one has its identity. References to its processes stay valid, and those
+//!   of meshes whose owner lives may be respawned there.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::Agent;
 use crate::death::{Cause, Death};
 use crate::id::{MeshId, PortId, ProcId};
 use crate::link::{Link, Sink};
+use crate::logs::{Credit, LogChange, Said, cost};
 use crate::message::send_answer;
 pub use crate::net::atlas::Hop;
-use crate::net::atlas::{Atlas, Layout};
+use crate::net::atlas::{Answer, Atlas, Layout};
 use crate::net::edge::Edge;
 use crate::net::protocol::Net;
 use crate::peer::Sent;
@@ -38,6 +42,10 @@ pub(super) struct Network {
     pub(super) state: Mutex<State>,
     /// Complete when a host's client is gone or has released it.
     pub(super) ended: Arc<Replies>,
+    /// For what the processes of a host print, on its way to the client.
+    pub(super) credit: Arc<Credit>,
+    /// A host has said something about output, or is gone.
+    heard: Condvar,
 }
 
 #[derive(Default)]
@@ -50,6 +58,9 @@ pub(super) struct State {
     /// The way to the hub, in an attached host.
     pub(super) uplink: Option<Edge>,
     pub(super) ending: Option<Ending>,
+    /// How many times output was flushed, and how much of it has come from other hosts.
+    flushes: u64,
+    outputs: u64,
 }
 
 /// A host that was attached here.
@@ -60,6 +71,8 @@ pub(super) struct Host {
     pub(super) reply: Option<(PortId, u32)>,
     /// Why its end is no failure, where it was released.
     pub(super) released: Option<String>,
+    /// The last flush that it has answered.
+    pub(super) flushed: u64,
 }
 
 pub(super) enum Reach {
@@ -81,12 +94,15 @@ pub enum Ending {
         request: u64,
         /// Whether the host's program shall end.
         exit: bool,
+        /// How long processes may take before they are killed.
+        grace_ms: u64,
     },
 }
 
 impl Default for Network {
     fn default() -> Self {
-        Self { state: Mutex::default(), ended: Arc::new(Replies::event(1)) }
+        let ended = Arc::new(Replies::event(1));
+        Self { state: Mutex::default(), ended, credit: Arc::default(), heard: Condvar::new() }
     }
 }
 
@@ -111,9 +127,18 @@ impl State {
         hosts.into_iter().for_each(|host| self.say(host, net.clone()));
     }
 
-    fn is_gone(&self, host: MeshId) -> bool {
-        self.hosts.get(&host).is_some_and(|host| matches!(host.reach, Reach::Gone(_)))
+    /// Why a host is not there any more.
+    fn why_gone(&self, host: MeshId) -> Option<String> {
+        match self.hosts.get(&host) {
+            Some(Host { name, reach: Reach::Gone(reason), .. }) => Some(lost_text(name, reason)),
+            _ => None,
+        }
     }
+}
+
+/// What to tell those who need a lost host.
+pub(super) fn lost_text(name: &str, reason: &str) -> String {
+    format!("its host {name} is lost: {reason}; `HostMesh.replace` puts another one in its place")
 }
 
 /// The rank of the pseudo-process of a host whose ports are requests of the hub's.
@@ -142,7 +167,7 @@ impl Agent {
         }
     }
 
-    pub(super) fn spawn_elsewhere(self: &Arc<Self>, spawn: SpawnProcs) {
+    pub(super) fn spawn_elsewhere(self: &Arc<Self>, mut spawn: SpawnProcs) {
         let per_host = spawn.count / spawn.hosts.len() as u32;
         let layout = Layout { name: spawn.name.clone(), hosts: spawn.hosts.clone(), per_host, owner: spawn.owner };
         let uplink = {
@@ -150,6 +175,11 @@ impl Agent {
             let seekers = state.atlas.chart(spawn.mesh, layout.clone());
             state.say_all(seekers, &Net::Located(spawn.mesh, Vec::new()));
             state.atlas.set_beyond(spawn.mesh);
+            if state.uplink.is_none() {
+                // One name for all hosts, which may share a file system.
+                spawn.folder = self.logs.reserve_folder(&spawn.name);
+                state.atlas.keep(spawn.clone());
+            }
             state.uplink.clone()
         };
         let own = self.own_host();
@@ -162,7 +192,7 @@ impl Agent {
         }
         match &uplink {
             Some(uplink) => uplink.say(&Net::Spawn(Box::new(spawn.clone())), vec![spawn.welcome.clone()]),
-            None => (0..).zip(&spawn.hosts).for_each(|(at, host)| self.spawn_part(&spawn, at, *host, per_host)),
+            None => (0..).zip(&spawn.hosts).for_each(|(at, host)| self.spawn_part(&spawn, at, *host)),
         }
         if spawn.owner.proc.mesh == own || self.table.lock().find(spawn.owner.proc).is_some() {
             abroad.into_iter().for_each(|proc| self.route(spawn.owner.proc, proc));
@@ -171,13 +201,9 @@ impl Agent {
     }
 
     /// Have one host start its part of a mesh.
-    fn spawn_part(self: &Arc<Self>, spawn: &SpawnProcs, at: u32, host: MeshId, per_host: u32) {
-        let first = at * per_host;
-        let commands = match &spawn.commands[..] {
-            many @ [_, _, ..] => many.iter().skip(first as usize).take(per_host as usize).cloned().collect(),
-            few => few.to_vec(),
-        };
-        let part = SpawnProcs { first, count: per_host, hosts: Vec::new(), commands, ..spawn.clone() };
+    fn spawn_part(self: &Arc<Self>, spawn: &SpawnProcs, at: u32, host: MeshId) {
+        let part = spawn.part(at);
+        let ranks = part.ranks();
         if host == self.own_host() {
             return self.spawn_for_hub(part);
         }
@@ -192,7 +218,7 @@ impl Agent {
                 None => ("?".into(), "this program has not attached it".into()),
             }
         };
-        for rank in first..first + per_host {
+        for rank in ranks {
             let proc = ProcId::first(spawn.mesh, rank);
             let cause = Cause::Launch(format!("its host is not there: {reason}"));
             self.foreign_end(Death { name: spawn.name.clone(), host: name.clone(), ..Death::new(proc, cause) }, None);
@@ -214,11 +240,27 @@ impl Agent {
         }
     }
 
+    /// This host has the place of a lost one: its part of a mesh may be respawned here.
+    fn adopt(&self, spawn: &SpawnProcs, generations: &[u32], lost: &str) {
+        let cause = Cause::HostLost("another host has taken its place".into());
+        let dead = |(rank, generation): (u32, &u32)| {
+            let proc = ProcId { generation: *generation, ..ProcId::first(spawn.mesh, rank) };
+            Death { name: spawn.name.clone(), host: lost.into(), ..Death::new(proc, cause.clone()) }
+        };
+        let deaths = spawn.ranks().zip(generations).map(dead).collect();
+        self.network.state.lock().atlas.set_beyond(spawn.mesh);
+        let mut table = self.table.lock();
+        if table.adopt(spawn, deaths) {
+            self.logs.add_mesh(spawn, |mesh| table.knows(mesh));
+        }
+    }
+
     /// What of a stop has to be done here.
     pub(super) fn stop_elsewhere(self: &Arc<Self>, stop: StopProcs) -> Option<StopProcs> {
         let Some(hosts) = self.hosts_of(stop.mesh) else { return Some(stop) };
+        self.network.state.lock().atlas.let_go(stop.mesh);
         let open: HashMap<MeshId, u32> = hosts.into_iter().map(|host| (host, 1)).collect();
-        let sent = self.send_errand(stop.reply, true, open, |host, reply| {
+        let sent = self.send_errand(stop.reply, true, false, open, |host, reply| {
             let stop = StopProcs { reply, ..stop.clone() };
             if host == self.own_host() { self.stop_here(stop) } else { self.say_to(host, Net::Stop(stop)) }
         });
@@ -246,8 +288,13 @@ impl Agent {
             }
         }
         let times = |ranks: &Option<Vec<u32>>| ranks.as_ref().map_or(1, Vec::len) as u32;
+        if let Some(why) = self.any_gone(parts.keys().copied()) {
+            // Nothing is started where not everything can be.
+            (0..times(&respawn.ranks)).for_each(|_| self.answer_with_error(respawn.reply, &why));
+            return None;
+        }
         let open = parts.iter().map(|(host, ranks)| (*host, times(ranks))).collect();
-        let sent = self.send_errand(respawn.reply, respawn.ranks.is_none(), open, |host, reply| {
+        let sent = self.send_errand(respawn.reply, respawn.ranks.is_none(), true, open, |host, reply| {
             let ranks = parts.get(&host).cloned().flatten();
             let respawn = RespawnProcs { mesh: respawn.mesh, ranks, reply };
             if host == self.own_host() { self.respawn_here(respawn) } else { self.say_to(host, Net::Respawn(respawn)) }
@@ -256,6 +303,11 @@ impl Agent {
             uplink.say(&Net::Respawn(respawn), Vec::new());
         }
         None
+    }
+
+    fn any_gone(&self, mut hosts: impl Iterator<Item = MeshId>) -> Option<String> {
+        let state = self.network.state.lock();
+        hosts.find_map(|host| state.why_gone(host))
     }
 
     /// The hosts of a mesh that does not lie here alone.
@@ -272,6 +324,7 @@ impl Agent {
         &self,
         reply: PortId,
         once: bool,
+        needs_hosts: bool,
         open: HashMap<MeshId, u32>,
         mut send: impl FnMut(MeshId, PortId),
     ) -> Result<(), Edge> {
@@ -281,9 +334,10 @@ impl Agent {
                 return Err(uplink.clone());
             }
             let hosts: Vec<MeshId> = open.keys().copied().collect();
+            let is_gone = |host: &MeshId| state.why_gone(*host).is_some();
             let lost: Vec<(MeshId, u32)> =
-                open.iter().filter(|(host, _)| state.is_gone(**host)).map(|(host, times)| (*host, *times)).collect();
-            (hosts, lost, state.atlas.add_errand(reply, once, open))
+                open.iter().filter(|(host, _)| is_gone(host)).map(|(host, times)| (*host, *times)).collect();
+            (hosts, lost, state.atlas.add_errand(reply, once, needs_hosts, open))
         };
         for host in hosts.into_iter().filter(|host| !lost.iter().any(|(gone, _)| gone == host)) {
             let proc = ProcId::first(host, HUB_REQUESTS);
@@ -297,9 +351,25 @@ impl Agent {
 
     pub(super) fn errand_done(&self, number: u64, host: MeshId) {
         let answered = self.network.state.lock().atlas.done(number, host);
-        if let (Some(port), Some(runtime)) = (answered, self.runtime.upgrade()) {
-            self.answer_elsewhere(&runtime, port);
+        if let Some(answer) = answered {
+            self.answer_errand(answer);
         }
+    }
+
+    pub(super) fn answer_errand(&self, (port, failure): Answer) {
+        match (failure, self.runtime.upgrade()) {
+            (Some(failure), _) => self.answer_with_error(port, &failure),
+            (None, Some(runtime)) => self.answer_elsewhere(&runtime, port),
+            (None, None) => {}
+        }
+    }
+
+    /// Tell who asked for something of hosts why it cannot be done.
+    fn answer_with_error(&self, port: PortId, why: &str) {
+        let Some(runtime) = self.runtime.upgrade() else { return };
+        let parts = [Bytes::new(), Bytes::copy_from_slice(why.as_bytes())];
+        // Plain data, which always encodes.
+        let _ = send_answer(&runtime, port, 0, Kind::Error, &parts);
     }
 
     /// Tell who asked for something of other hosts that it is done: by the way that news from there take.
@@ -340,6 +410,78 @@ impl Agent {
 
     pub(super) fn say_to(&self, host: MeshId, net: Net) {
         self.network.state.lock().say(host, net);
+    }
+}
+
+// The output of processes of several hosts.
+impl Agent {
+    /// Treat the output of a mesh otherwise from now on, wherever its processes lie.
+    pub(crate) fn change_logs(&self, mesh: MeshId, change: LogChange) {
+        let Some(hosts) = self.hosts_of(mesh) else { return self.logs.change(mesh, &change) };
+        let mut state = self.network.state.lock();
+        if let Some(uplink) = &state.uplink {
+            return uplink.say(&Net::ChangeLogs { mesh, change }, Vec::new());
+        }
+        state.atlas.change_logs(mesh, &change);
+        state.say_all(hosts.iter().copied(), &Net::ChangeLogs { mesh, change: change.clone() });
+        drop(state);
+        if hosts.contains(&self.own_host()) {
+            self.logs.change(mesh, &change);
+        }
+    }
+
+    /// Show what a host says that its processes print.
+    fn show(self: &Arc<Self>, host: MeshId, said: Vec<Said>, text: Bytes) {
+        self.network.state.lock().outputs += 1;
+        self.network.heard.notify_all();
+        let (agent, bytes) = (Arc::downgrade(self), cost(&text) as u64);
+        self.logs.show(said, text, move || {
+            if let Some(agent) = agent.upgrade() {
+                agent.say_to(host, Net::Taken(bytes));
+            }
+        });
+    }
+
+    /// Have all hosts say what was printed there until now. False if nothing came for as long as `patience`.
+    pub(super) fn flush_hosts(&self, patience: Duration) -> bool {
+        let mut state = self.network.state.lock();
+        state.flushes += 1;
+        let flush = state.flushes;
+        let attached = |state: &State| -> Vec<MeshId> {
+            let lacks = |host: &Host| matches!(host.reach, Reach::Up(_)) && host.flushed < flush;
+            state.hosts.iter().filter(|(_, host)| lacks(host)).map(|(id, _)| *id).collect()
+        };
+        let asked = attached(&state);
+        state.say_all(asked, &Net::Flush(flush));
+        while !attached(&state).is_empty() {
+            let before = state.outputs;
+            if self.network.heard.wait_for(&mut state, patience).timed_out() && state.outputs == before {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn host_flushed(&self, host: MeshId, flush: u64) {
+        if let Some(found) = self.network.state.lock().hosts.get_mut(&host) {
+            found.flushed = flush;
+        }
+        self.network.heard.notify_all();
+    }
+
+    /// Tell the hub when all that was printed here until now has been said.
+    fn flush_for_hub(&self, flush: u64) {
+        let uplink = self.network.state.lock().uplink.clone();
+        self.logs.when_flushed(move || {
+            if let Some(uplink) = uplink {
+                uplink.say(&Net::Flushed(flush), Vec::new());
+            }
+        });
+    }
+
+    /// Nobody waits any more for what a host would say.
+    pub(super) fn stop_listening(&self) {
+        self.network.heard.notify_all();
     }
 }
 
@@ -557,6 +699,7 @@ impl Sink for HubWords {
 
     fn ended(&self, _: &Arc<Link>, _: Option<String>) {
         if let Some(agent) = self.agent.upgrade() {
+            agent.network.credit.close();
             agent.end_with(Ending::Lost);
         }
     }
@@ -609,7 +752,16 @@ impl Agent {
                     state.atlas.seek(mesh, host);
                 }
             }
-            Net::Attach { .. } | Net::Located(..) | Net::Orphaned(_) | Net::Release { .. } => {}
+            Net::Output(said) => self.show(host, said, parts.into_iter().next().unwrap_or_default()),
+            Net::ChangeLogs { mesh, change } => self.change_logs(mesh, change),
+            Net::Flushed(flush) => self.host_flushed(host, flush),
+            Net::Attach { .. }
+            | Net::Located(..)
+            | Net::Orphaned(_)
+            | Net::Release { .. }
+            | Net::Taken(_)
+            | Net::Flush(_)
+            | Net::Adopt { .. } => {}
         }
     }
 
@@ -636,14 +788,23 @@ impl Agent {
                 self.table.lock().orphaned(mesh);
                 self.stop_orphans(mesh);
             }
-            Net::Release { request, exit } => self.end_with(Ending::Released { request, exit }),
+            Net::Release { request, exit, grace_ms } => self.end_with(Ending::Released { request, exit, grace_ms }),
+            Net::Taken(bytes) => self.network.credit.give_back(bytes as usize),
+            Net::ChangeLogs { mesh, change } => self.logs.change(mesh, &change),
+            Net::Flush(flush) => self.flush_for_hub(flush),
+            Net::Adopt { spawn, generations, lost } => {
+                let welcome = parts.into_iter().next().unwrap_or_default();
+                self.adopt(&SpawnProcs { welcome, ..*spawn }, &generations, &lost);
+            }
             Net::Attach { .. }
             | Net::Attached { .. }
             | Net::Refused(_)
             | Net::Done(_)
             | Net::Started { .. }
             | Net::Announce { .. }
-            | Net::Locate(_) => {}
+            | Net::Locate(_)
+            | Net::Output(_)
+            | Net::Flushed(_) => {}
         }
     }
 

@@ -120,12 +120,26 @@ impl<C: Clone> Table<C> {
         true
     }
 
-    /// A process is about to be launched, under the number that this returns; none if its mesh was stopped meanwhile.
+    /// A mesh has lost its host, and may go on here: each of its processes is dead, `deaths` says of which generation.
+    pub(super) fn adopt(&mut self, spawn: &SpawnProcs, deaths: Vec<Death>) -> bool {
+        if !self.add_mesh(spawn) {
+            return false;
+        }
+        for death in deaths {
+            self.tree.process_ended(death.proc, End::Failed(death.cause.clone()));
+            if let Some(record) = self.find_mut(death.proc) {
+                record.death = Some(death);
+            }
+        }
+        true
+    }
+
     /// Whether something of a mesh lives or may come.
     pub(super) fn knows(&self, mesh: MeshId) -> bool {
         self.meshes.contains_key(&mesh)
     }
 
+    /// A process is about to be launched, under the number that this returns; none if its mesh was stopped meanwhile.
     pub(super) fn add_launch(&mut self, proc: ProcId, control: C) -> Option<u64> {
         if self.tree.stopped(Mesh::Procs(proc.mesh)).is_some() {
             return None;
@@ -399,10 +413,12 @@ mod tests {
             name: format!("mesh {mesh}"),
             first: 0,
             count,
+            size: count,
             hosts: Vec::new(),
             owner: Sender { proc: owner, actor: ActorId([9; 16]) },
             commands: Vec::new(),
             logs: Default::default(),
+            folder: String::new(),
             variant: String::new(),
             welcome: bytes::Bytes::new(),
         }
@@ -533,6 +549,22 @@ mod tests {
         table.add_launch(next, next);
         assert!(table.end(first, Cause::Signal(9), "host", None).is_none());
         assert!(table.any_running());
+    }
+
+    #[test]
+    fn what_a_lost_host_leaves_is_dead_until_it_is_respawned() {
+        let mut table = Table::<ProcId>::default();
+        let mesh = spawn(1, 2, client());
+        let generations = [3, 0].into_iter().zip(mesh.ranks());
+        let procs = generations.map(|(generation, rank)| ProcId { generation, ..ProcId::first(mesh.mesh, rank) });
+        let deaths = procs.map(|proc| Death::new(proc, Cause::HostLost("gone".into()))).collect();
+        assert!(table.adopt(&mesh, deaths));
+        assert_eq!((table.dead_ranks(mesh.mesh), table.any_running()), (vec![0, 1], false));
+        let place = ProcId::first(mesh.mesh, 0);
+        assert!(table.find(place).unwrap().death.is_some());
+        let (next, _) = table.succeed(place).unwrap();
+        assert_eq!(next.generation, 4);
+        assert_eq!(table.dead_ranks(mesh.mesh), [1]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use super::fold::{Group, Window, write_single};
-use super::{LogOptions, Origin, Stream};
+use super::{LogOptions, Origin, Said, Stream};
 use crate::id::MeshId;
 
 /// Folds lines and writes them, each with whose it is.
@@ -47,16 +47,39 @@ impl Console {
         options: &LogOptions,
         now: Instant,
     ) {
+        let key = (origin.proc.mesh, stream);
+        if self.windows.get(&key).is_some_and(|(_, before)| before != options) {
+            self.let_out(key);
+        }
         if options.window_ms == 0 {
             if let Some(shown) = self.streams.get_mut(&stream) {
                 write_single(origin, line, &mut shown.buffer, options.ranks, &self.host);
             }
             return;
         }
-        let key = (origin.proc.mesh, stream);
         let (window, _) = self.windows.entry(key).or_insert_with(|| (Window::new(now, options), options.clone()));
         if !window.push(origin, line, options.merge_numbers) {
             self.let_out(key);
+        }
+    }
+
+    /// Take what another host says, with the text of its lines.
+    pub(super) fn hear(&mut self, said: Vec<Said>, text: &[u8], now: Instant) {
+        let mut rest = text;
+        for said in said {
+            match said {
+                Said::Lines { origin, stream, options, bytes } => {
+                    // What contradicts itself is taken as far as it goes.
+                    let (lines, after) = rest.split_at(rest.len().min(bytes as usize));
+                    rest = after;
+                    let origin = Arc::new(origin);
+                    for line in lines.split_inclusive(|byte| *byte == b'\n') {
+                        self.line(&origin, stream, line.strip_suffix(b"\n").unwrap_or(line), &options, now);
+                    }
+                }
+                Said::LetOut(mesh) => self.let_out_mesh(mesh),
+                Said::Complaint(text) => self.complain(&text),
+            }
         }
     }
 

@@ -1,11 +1,14 @@
 //! Where the output of processes is kept: `<directory>/<run>/<mesh>/<rank>.stdout.log` and `.stderr.log`.
 
+use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+use parking_lot::Mutex;
 
 use super::Stream;
 use crate::sys::fork::Descriptor;
@@ -20,11 +23,17 @@ pub struct RunPlace {
     pub run: String,
     /// How many runs are kept, this one included. Those that go on are kept in any case.
     pub keep: usize,
+    /// What the directories of meshes have behind their names that are started by this agent alone: on one file system
+    /// there may be files of the same run from other hosts.
+    pub suffix: String,
 }
 
 /// The directory of this run, or nothing where no files are kept.
 pub(super) struct Run {
     directory: Option<PathBuf>,
+    suffix: String,
+    /// Names that were promised to meshes without a directory here.
+    reserved: Mutex<HashSet<String>>,
     /// Its lock says that the run goes on.
     _lock: Option<Descriptor>,
 }
@@ -51,13 +60,13 @@ const LONGEST_NAME: usize = 100;
 impl Run {
     /// Make the directory of a run and remove those of old ones. Where that cannot be, what to complain of.
     pub(super) fn begin(place: Option<RunPlace>) -> (Self, Option<String>) {
-        let nowhere = Self { directory: None, _lock: None };
-        let Some(place) = place else { return (nowhere, None) };
+        let run = |directory, suffix, lock| Self { directory, suffix, reserved: Mutex::default(), _lock: lock };
+        let Some(place) = place else { return (run(None, String::new(), None), None) };
         let directory = place.directory.join(&place.run);
         match make(&directory).and_then(|()| hold(&directory)) {
             Ok(lock) => {
                 remove_old_runs(&place);
-                (Self { directory: Some(directory), _lock: Some(Descriptor::new(lock.into())) }, None)
+                (run(Some(directory), place.suffix, Some(Descriptor::new(lock.into()))), None)
             }
             Err(error) => {
                 let (directory, error) = (place.directory.display(), error.kind());
@@ -65,23 +74,46 @@ impl Run {
                     "cannot keep log files in `{directory}`: {error}; output of processes is shown, not kept \
                      (MONARCH_LOG_DIR names another directory)"
                 );
-                (nowhere, Some(complaint))
+                (run(None, String::new(), None), Some(complaint))
             }
         }
     }
 
     /// Make the directory of a mesh; its name.
     pub(super) fn add_mesh(&self, name: &str) -> String {
-        let name = file_name(name);
-        let Some(directory) = &self.directory else { return name };
-        for number in 1.. {
-            let folder = if number == 1 { name.clone() } else { format!("{name}-{number}") };
-            match DirBuilder::new().mode(DIRECTORY_MODE).create(directory.join(&folder)) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                _ => return folder,
-            }
+        self.choose(&format!("{name}{}", self.suffix), |directory| {
+            let made = DirBuilder::new().mode(DIRECTORY_MODE).create(directory);
+            !made.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
+        })
+    }
+
+    /// A name that no other mesh of this run has; its directory is made elsewhere.
+    pub(super) fn reserve(&self, name: &str) -> String {
+        self.choose(name, |directory| !directory.exists())
+    }
+
+    /// Make the directory of a mesh whose name was chosen where the run began, perhaps on the same file system.
+    pub(super) fn join_mesh(&self, folder: &str) -> String {
+        let folder = file_name(folder);
+        if let Some(directory) = &self.directory {
+            // Where it cannot be made, no file can be opened in it, and output is kept without a name.
+            let _ = make(&directory.join(&folder));
         }
-        name
+        folder
+    }
+
+    /// The first of `name`, `name-2`, … that nobody has and that `is_free`.
+    fn choose(&self, name: &str, is_free: impl Fn(&Path) -> bool) -> String {
+        let name = file_name(name);
+        let mut reserved = self.reserved.lock();
+        let folders = (1u32..).map(|number| if number == 1 { name.clone() } else { format!("{name}-{number}") });
+        let free = |folder: &String| {
+            !reserved.contains(folder)
+                && self.directory.as_ref().is_none_or(|directory| is_free(&directory.join(folder)))
+        };
+        let folder = folders.into_iter().find(free).unwrap_or(name);
+        reserved.insert(folder.clone());
+        folder
     }
 
     /// The file of one stream of a process, for reading and for writing. A process in the place of a dead one goes on
@@ -189,7 +221,7 @@ mod tests {
     use super::*;
 
     fn place(directory: &Path, run: &str, keep: usize) -> Option<RunPlace> {
-        Some(RunPlace { directory: directory.into(), run: run.into(), keep })
+        Some(RunPlace { directory: directory.into(), run: run.into(), keep, suffix: String::new() })
     }
 
     fn text_of(log: &LogFile) -> String {

@@ -4,26 +4,31 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
 use super::console::Console;
 use super::files::LogFile;
-use super::{LogOptions, Origin, Stream};
+use super::outlet::Outlet;
+use super::{LogOptions, Origin, Said, Stream};
 use crate::id::{MeshId, ProcId};
 use crate::sys::poll::readable;
 use crate::sys::signals;
 use crate::sys::wake::WakeFd;
 use crate::sys::watch::{Notice, Watcher};
 
-/// The handle of the thread, which lives as long as the process.
+/// The handle of the thread, which ends with it.
 pub(super) struct Follower {
     shared: Arc<Shared>,
 }
 
 struct Shared {
+    ended: AtomicBool,
     orders: Mutex<Vec<Order>>,
+    arrivals: Mutex<Vec<Arrival>>,
     wake: WakeFd,
     progress: Mutex<Progress>,
     moved: Condvar,
@@ -35,12 +40,21 @@ pub(super) enum Order {
     Complain(String),
     /// A process has written all that it will ever write.
     Ended(ProcId),
-    /// Hand on all that was written until now, and count that.
-    Flush,
+    /// Hand on all that was written until now, and then do this.
+    Flush(Then),
     /// Follow the standard output and the standard error of a process.
     Follow(Arc<Origin>, [Arc<LogFile>; 2], LogOptions),
     /// Treat the lines of a mesh otherwise from where its files ended when that was asked for.
     Treat(MeshId, LogOptions, Ends),
+}
+
+type Then = Box<dyn FnOnce() + Send>;
+
+/// Lines of another host's processes, and what to do when they are shown.
+pub(super) struct Arrival {
+    pub(super) said: Vec<Said>,
+    pub(super) text: Bytes,
+    pub(super) taken: Then,
 }
 
 /// How long files were.
@@ -56,7 +70,7 @@ struct Progress {
 struct Thread {
     shared: Arc<Shared>,
     watcher: Watcher,
-    console: Console,
+    outlet: Outlet,
     sources: HashMap<(ProcId, Stream), Source>,
     armed: HashMap<Notice, (ProcId, Stream)>,
     /// How long to wait before unwatched files are looked at again.
@@ -100,9 +114,11 @@ const TURN_BYTES: usize = 64 << 10;
 const LONGEST_LINE: usize = 64 << 10;
 
 impl Follower {
-    pub(super) fn start(console: Console) -> io::Result<Self> {
+    pub(super) fn start(outlet: Outlet) -> io::Result<Self> {
         let shared = Arc::new(Shared {
+            ended: AtomicBool::new(false),
             orders: Mutex::default(),
+            arrivals: Mutex::default(),
             wake: WakeFd::new()?,
             progress: Mutex::default(),
             moved: Condvar::new(),
@@ -110,7 +126,7 @@ impl Follower {
         let mut thread = Thread {
             shared: shared.clone(),
             watcher: Watcher::new(),
-            console,
+            outlet,
             sources: HashMap::new(),
             armed: HashMap::new(),
             pause: COLLECT,
@@ -124,12 +140,18 @@ impl Follower {
         self.shared.wake.wake();
     }
 
+    pub(super) fn arrived(&self, arrival: Arrival) {
+        self.shared.arrivals.lock().push(arrival);
+        self.shared.wake.wake();
+    }
+
     /// Wait until all that was written until now is handed on; false if nothing moved for as long as `patience`.
     pub(super) fn flush(&self, patience: Duration) -> bool {
         let mut progress = self.shared.progress.lock();
         progress.ordered += 1;
         let (wanted, mut writes) = (progress.ordered, progress.writes);
-        self.order(Order::Flush);
+        let shared = self.shared.clone();
+        self.order(Order::Flush(Box::new(move || shared.progress.lock().flushed += 1)));
         while progress.flushed < wanted {
             if self.shared.moved.wait_for(&mut progress, patience).timed_out() && progress.writes == writes {
                 return progress.flushed >= wanted;
@@ -140,16 +162,27 @@ impl Follower {
     }
 }
 
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::Relaxed);
+        self.shared.wake.wake();
+    }
+}
+
 impl Thread {
     fn run(&mut self) {
         signals::block_all();
-        loop {
-            let flushes = self.take_orders();
+        while !self.shared.ended.load(Ordering::Relaxed) {
+            self.shared.wake.clear();
+            self.take_arrivals();
+            let flushed = self.take_orders();
             let read = self.read_news();
-            self.console.let_out_due(Instant::now());
+            if let Some(console) = self.outlet.console() {
+                console.let_out_due(Instant::now());
+            }
             self.write();
-            if flushes > 0 {
-                self.shared.progress.lock().flushed += flushes;
+            if !flushed.is_empty() {
+                flushed.into_iter().for_each(|then| then());
                 self.shared.moved.notify_all();
             }
             if read != Read::More {
@@ -158,19 +191,31 @@ impl Thread {
         }
     }
 
-    /// How many of the orders were to flush.
-    fn take_orders(&mut self) -> u64 {
-        self.shared.wake.clear();
+    /// Show what came from other hosts.
+    fn take_arrivals(&mut self) {
+        let arrivals = std::mem::take(&mut *self.shared.arrivals.lock());
+        for Arrival { said, text, taken } in arrivals {
+            if let Some(console) = self.outlet.console() {
+                console.hear(said, &text, Instant::now());
+            }
+            self.write();
+            taken();
+        }
+    }
+
+    /// What is to be done when what was written until now is handed on.
+    fn take_orders(&mut self) -> Vec<Then> {
         let orders = std::mem::take(&mut *self.shared.orders.lock());
-        let mut flushes = 0;
+        let mut flushed = Vec::new();
         for order in orders {
             match order {
-                Order::Complain(text) => self.console.complain(&text),
+                Order::Complain(text) => self.outlet.complain(&text),
                 Order::Ended(proc) => self.end(proc),
-                Order::Flush => {
+                Order::Flush(then) => {
+                    self.take_arrivals();
                     self.catch_up(|source| Some(source.file.len()));
-                    self.console.let_out_all();
-                    flushes += 1;
+                    self.outlet.console().into_iter().for_each(Console::let_out_all);
+                    flushed.push(then);
                 }
                 Order::Follow(origin, [stdout, stderr], options) => {
                     self.follow(&origin, Stream::Stdout, stdout, &options);
@@ -179,7 +224,7 @@ impl Thread {
                 Order::Treat(mesh, options, ends) => self.treat(mesh, &options, &ends),
             }
         }
-        flushes
+        flushed
     }
 
     fn follow(&mut self, origin: &Arc<Origin>, stream: Stream, file: Arc<LogFile>, options: &LogOptions) {
@@ -198,12 +243,12 @@ impl Thread {
 
     fn treat(&mut self, mesh: MeshId, options: &LogOptions, ends: &Ends) {
         self.catch_up(|source| ends.get(&(source.origin.proc, source.stream)).copied());
-        self.console.let_out_mesh(mesh);
+        self.outlet.let_out_mesh(mesh);
         for (key, source) in self.sources.iter_mut().filter(|(key, _)| key.0.mesh == mesh) {
             if options.shown && !source.options.shown {
                 source.offset = ends.get(key).copied().unwrap_or(source.offset);
             } else if !options.shown {
-                source.end_line(&mut self.console);
+                source.end_line(&mut self.outlet);
             }
             source.options = options.clone();
             source.news = true;
@@ -215,13 +260,13 @@ impl Thread {
         self.catch_up(|source| (source.origin.proc.mesh == proc.mesh).then(|| source.file.len()));
         for stream in [Stream::Stdout, Stream::Stderr] {
             let Some(mut source) = self.sources.remove(&(proc, stream)) else { continue };
-            source.end_line(&mut self.console);
+            source.end_line(&mut self.outlet);
             if let Some(notice) = source.notice {
                 self.armed.remove(&notice);
                 self.watcher.disarm(notice);
             }
         }
-        self.console.let_out_mesh(proc.mesh);
+        self.outlet.let_out_mesh(proc.mesh);
     }
 
     /// Hand on what some files have up to an end.
@@ -233,8 +278,8 @@ impl Thread {
                 if text.is_empty() {
                     break;
                 }
-                source.take(&text, &mut self.console);
-                write(&mut self.console, &self.shared);
+                source.take(&text, &mut self.outlet);
+                write(&mut self.outlet, &self.shared);
             }
         }
     }
@@ -259,11 +304,11 @@ impl Thread {
             if !self.shared.orders.lock().is_empty() {
                 return Read::More; // an order may be about what was read, and comes first
             }
-            source.take(&text, &mut self.console);
+            source.take(&text, &mut self.outlet);
             source.news = source.notice.is_none() || text.len() == TURN_BYTES;
             most = most.max(text.len());
-            if self.console.unwritten_bytes() >= TURN_BYTES {
-                write(&mut self.console, &self.shared);
+            if self.outlet.unwritten_bytes() >= TURN_BYTES {
+                write(&mut self.outlet, &self.shared);
             }
         }
         match most {
@@ -274,13 +319,14 @@ impl Thread {
     }
 
     fn write(&mut self) {
-        write(&mut self.console, &self.shared);
+        write(&mut self.outlet, &self.shared);
     }
 
     fn wait(&mut self, has_read: bool) {
         let unwatched = self.sources.values().any(|source| source.news && source.options.shown);
         self.pause = if has_read { COLLECT } else { (self.pause * 2).min(LAZIEST_LOOK) };
-        let due = self.console.next_due().map(|due| due.saturating_duration_since(Instant::now()));
+        let due = self.outlet.console().and_then(|console| console.next_due());
+        let due = due.map(|due| due.saturating_duration_since(Instant::now()));
         let look = (has_read || unwatched).then_some(self.pause);
         let timeout = [due, look].into_iter().flatten().min();
         let wake = self.shared.wake.as_fd();
@@ -293,9 +339,9 @@ impl Thread {
 }
 
 /// Write what is ready, and let those know who wait for progress.
-fn write(console: &mut Console, shared: &Shared) {
-    if console.unwritten_bytes() > 0 {
-        console.write();
+fn write(outlet: &mut Outlet, shared: &Shared) {
+    if outlet.unwritten_bytes() > 0 {
+        outlet.write();
         shared.progress.lock().writes += 1;
         shared.moved.notify_all();
     }
@@ -311,35 +357,35 @@ impl Source {
     }
 
     /// Go on behind `text`, and hand on the lines that are whole.
-    fn take(&mut self, text: &[u8], console: &mut Console) {
+    fn take(&mut self, text: &[u8], outlet: &mut Outlet) {
         self.offset += text.len() as u64;
         let now = Instant::now();
         for piece in text.split_inclusive(|byte| *byte == b'\n') {
             match piece.strip_suffix(b"\n") {
-                Some(line) if self.partial.is_empty() => self.hand_on(console, line, now),
+                Some(line) if self.partial.is_empty() => self.hand_on(outlet, line, now),
                 Some(end) => {
                     let mut line = std::mem::take(&mut self.partial);
                     line.extend_from_slice(end);
-                    self.hand_on(console, &line, now);
+                    self.hand_on(outlet, &line, now);
                 }
                 None => self.partial.extend_from_slice(piece),
             }
         }
         if self.partial.len() >= LONGEST_LINE {
-            self.end_line(console);
+            self.end_line(outlet);
         }
     }
 
     /// Hand on what has no end of line as if it had.
-    fn end_line(&mut self, console: &mut Console) {
+    fn end_line(&mut self, outlet: &mut Outlet) {
         if !self.partial.is_empty() {
             let line = std::mem::take(&mut self.partial);
-            self.hand_on(console, &line, Instant::now());
+            self.hand_on(outlet, &line, Instant::now());
         }
     }
 
-    fn hand_on(&self, console: &mut Console, line: &[u8], now: Instant) {
-        console.line(&self.origin, self.stream, last_state(line), &self.options, now);
+    fn hand_on(&self, outlet: &mut Outlet, line: &[u8], now: Instant) {
+        outlet.line(&self.origin, self.stream, last_state(line), &self.options, now);
     }
 }
 

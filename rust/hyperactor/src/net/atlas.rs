@@ -4,11 +4,13 @@
 //! # Invariants
 //! - **ATLAS-1** A process that lies on a lost host is among the lost exactly once, unless its death was known.
 //! - **ATLAS-2** Whoever asked something of hosts is answered as often as it was promised, lost hosts or not.
+//! - **ATLAS-3** An answer tells of a host that was lost before it had done its part, where it had to be there for that.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::id::{MeshId, Place, PortId, ProcId};
-use crate::wire::header::Sender;
+use crate::logs::LogChange;
+use crate::wire::header::{Sender, SpawnProcs};
 
 /// Where a message came from or goes to next, seen from one agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +47,8 @@ struct Remote {
 struct Chart {
     layout: Layout,
     procs: Vec<Remote>,
+    /// How they are started, also when they are started again; none where the hub does not start them.
+    spawn: Option<SpawnProcs>,
 }
 
 /// Something that was asked of several hosts for somebody.
@@ -52,6 +56,10 @@ struct Errand {
     reply: PortId,
     /// Answer once when all is done, or each time.
     once: bool,
+    /// Whether a host that is lost has failed at it; otherwise it is done with the host.
+    needs_hosts: bool,
+    /// Which host has failed at it, and why.
+    failure: Option<String>,
     /// What each host has not done yet.
     open: HashMap<MeshId, u32>,
 }
@@ -62,8 +70,11 @@ pub struct Lost {
     /// Its processes: label of the mesh, process, process id.
     pub procs: Vec<(String, ProcId, i32)>,
     /// Who is answered in its place, as often as they are here.
-    pub answers: Vec<PortId>,
+    pub answers: Vec<Answer>,
 }
+
+/// Somebody who asked something of hosts, and what is wrong, if anything.
+pub type Answer = (PortId, Option<String>);
 
 /// What an agent knows of other hosts.
 #[derive(Default)]
@@ -82,8 +93,41 @@ impl Atlas {
     /// A mesh lies on these hosts. Returns the hosts that looked for it.
     pub fn chart(&mut self, mesh: MeshId, layout: Layout) -> Vec<MeshId> {
         let count = layout.hosts.len() * layout.per_host as usize;
-        self.charts.insert(mesh, Chart { layout, procs: vec![Remote::default(); count] });
+        self.charts.insert(mesh, Chart { layout, procs: vec![Remote::default(); count], spawn: None });
         self.seekers.remove(&mesh).unwrap_or_default()
+    }
+
+    /// Note how the processes of a charted mesh are started, for a host that takes the place of a lost one.
+    pub fn keep(&mut self, spawn: SpawnProcs) {
+        if let Some(chart) = self.charts.get_mut(&spawn.mesh) {
+            chart.spawn = Some(spawn);
+        }
+    }
+
+    /// No process of a mesh is started any more.
+    pub fn let_go(&mut self, mesh: MeshId) {
+        if let Some(chart) = self.charts.get_mut(&mesh) {
+            chart.spawn = None;
+        }
+    }
+
+    /// Processes that are started again have their output treated otherwise.
+    pub fn change_logs(&mut self, mesh: MeshId, change: &LogChange) {
+        if let Some(spawn) = self.charts.get_mut(&mesh).and_then(|chart| chart.spawn.as_mut()) {
+            spawn.logs = spawn.logs.changed(change);
+        }
+    }
+
+    /// What a host that takes the place of a lost one may have to start: its part of each mesh, with generations.
+    pub fn kept_on(&self, host: MeshId) -> Vec<(SpawnProcs, Vec<u32>)> {
+        let part = |chart: &Chart| {
+            let spawn = chart.spawn.as_ref()?;
+            let at = chart.layout.hosts.iter().position(|on| *on == host)?;
+            let ranks = chart.layout.ranks_on(host);
+            let generations = ranks.map(|rank| chart.procs[rank as usize].generation).collect();
+            Some((spawn.part(at as u32), generations))
+        };
+        self.charts.values().filter_map(part).collect()
     }
 
     /// The layout of a mesh that is charted here.
@@ -192,29 +236,39 @@ impl Atlas {
     }
 
     /// Note that each of these hosts will do something so many times; its number.
-    pub fn add_errand(&mut self, reply: PortId, once: bool, open: HashMap<MeshId, u32>) -> u64 {
+    pub fn add_errand(&mut self, reply: PortId, once: bool, needs_hosts: bool, open: HashMap<MeshId, u32>) -> u64 {
         self.next_errand += 1;
-        self.errands.insert(self.next_errand, Errand { reply, once, open });
+        self.errands.insert(self.next_errand, Errand { reply, once, needs_hosts, failure: None, open });
         self.next_errand
     }
 
     /// A host has done something once; who is answered, if anybody.
-    pub fn done(&mut self, errand: u64, host: MeshId) -> Option<PortId> {
+    pub fn done(&mut self, errand: u64, host: MeshId) -> Option<Answer> {
+        self.is_over_once(errand, host, None)
+    }
+
+    /// A host has done something once, or has failed at it.
+    fn is_over_once(&mut self, errand: u64, host: MeshId, failure: Option<&str>) -> Option<Answer> {
         let found = self.errands.get_mut(&errand)?;
         let left = found.open.get_mut(&host)?;
         *left -= 1;
         if *left == 0 {
             found.open.remove(&host);
         }
+        if found.needs_hosts && found.failure.is_none() {
+            found.failure = failure.map(str::to_owned);
+        }
         let (reply, is_over, once) = (found.reply, found.open.is_empty(), found.once);
+        let failure =
+            if once { found.failure.clone() } else { failure.filter(|_| found.needs_hosts).map(str::to_owned) };
         if is_over {
             self.errands.remove(&errand);
         }
-        (is_over || !once).then_some(reply)
+        (is_over || !once).then_some((reply, failure))
     }
 
-    /// A host is gone, and all that was on it.
-    pub fn lose(&mut self, host: MeshId) -> Lost {
+    /// A host is gone, and all that was on it; `why` says so to those who needed it.
+    pub fn lose(&mut self, host: MeshId, why: &str) -> Lost {
         let mut lost = Lost::default();
         for (mesh, chart) in &mut self.charts {
             for rank in chart.layout.ranks_on(host) {
@@ -229,7 +283,7 @@ impl Atlas {
         let errands: Vec<(u64, u32)> =
             self.errands.iter().filter_map(|(number, errand)| Some((*number, *errand.open.get(&host)?))).collect();
         for (number, times) in errands {
-            lost.answers.extend((0..times).filter_map(|_| self.done(number, host)));
+            lost.answers.extend((0..times).filter_map(|_| self.is_over_once(number, host, Some(why))));
         }
         lost
     }
@@ -297,7 +351,7 @@ mod tests {
         assert_eq!(atlas.current(elsewhere.place()), elsewhere);
         atlas.succeeded(elsewhere.next());
         assert_eq!(atlas.current(elsewhere.place()), elsewhere.next());
-        assert_eq!(atlas.lose(id(1)).procs, [("w".into(), first.next(), 8)]);
+        assert_eq!(atlas.lose(id(1), "").procs, [("w".into(), first.next(), 8)]);
     }
 
     proptest! {
@@ -308,7 +362,7 @@ mod tests {
             let mut gone: HashSet<u32> = deaths.iter().copied().collect();
             deaths.iter().for_each(|rank| atlas.died(ProcId::first(id(50), *rank)));
             for host in order {
-                for (_, proc, _) in atlas.lose(id(host)).procs {
+                for (_, proc, _) in atlas.lose(id(host), "").procs {
                     prop_assert_eq!(proc.rank / 2, u32::from(host) - 1);
                     prop_assert!(gone.insert(proc.rank), "lost twice");
                 }
@@ -316,20 +370,30 @@ mod tests {
         }
 
         #[test]
-        fn atlas_2_errands_are_answered_as_promised(
+        fn atlas_2_and_3_errands_are_answered_as_promised_and_tell_of_lost_hosts(
             once in any::<bool>(),
+            needs_hosts in any::<bool>(),
             times in prop::collection::vec(1u32..4, 1..4),
             steps in prop::collection::vec((0usize..4, any::<bool>()), 0..30),
         ) {
             let mut atlas = Atlas::default();
             let open: HashMap<MeshId, u32> = times.iter().enumerate().map(|(at, n)| (id(at as u8), *n)).collect();
-            let errand = atlas.add_errand(port(1), once, open);
-            let mut answers = 0;
+            let errand = atlas.add_errand(port(1), once, needs_hosts, open);
+            let (mut answers, mut left, mut failed) = (Vec::new(), times.clone(), 0);
             for (host, lost) in steps.into_iter().chain((0..4).map(|host| (host, true))) {
-                answers += if lost { atlas.lose(id(host as u8)).answers.len() }
-                    else { usize::from(atlas.done(errand, id(host as u8)).is_some()) };
+                let Some(open) = left.get_mut(host) else { continue };
+                let over = if lost { *open } else { (*open).min(1) };
+                *open -= over;
+                if lost {
+                    failed += over as usize;
+                    answers.extend(atlas.lose(id(host as u8), "gone").answers);
+                } else {
+                    answers.extend(atlas.done(errand, id(host as u8)));
+                }
             }
-            prop_assert_eq!(answers, if once { 1 } else { times.iter().sum::<u32>() as usize });
+            let failures = answers.iter().filter(|(_, failure)| failure.as_deref() == Some("gone")).count();
+            prop_assert_eq!(answers.len(), if once { 1 } else { times.iter().sum::<u32>() as usize });
+            prop_assert_eq!(failures, if !needs_hosts { 0 } else if once { failed.min(1) } else { failed });
         }
     }
 }

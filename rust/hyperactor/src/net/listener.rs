@@ -52,6 +52,10 @@ pub struct Client {
     pub(crate) hub: ProcId,
     /// Who it is, for a person.
     pub name: String,
+    /// The name of its run.
+    pub run: String,
+    /// What its code has set of the keys that matter to hosts.
+    pub settings: Vec<(String, String)>,
 }
 
 /// A host's listening socket and the thread that minds it.
@@ -231,7 +235,9 @@ fn greet(door: &Door, socket: OwnedFd) -> std::result::Result<Client, ()> {
     let mut reader = Reader::default();
     let (frame, _) = reader.first_frame(&socket).map_err(drop)?;
     match frame.decode_header() {
-        Ok(Net::Attach { host, hub, client }) => Ok(Client { socket, reader, host, hub, name: client }),
+        Ok(Net::Attach { host, hub, client, run, settings }) => {
+            Ok(Client { socket, reader, host, hub, name: client, run, settings })
+        }
         _ => Err(()),
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::death::Death;
 use crate::id::{MeshId, ProcId};
+use crate::logs::{LogChange, Said};
 use crate::wire::header::{RespawnProcs, Sender, SpawnProcs, StopProcs};
 
 /// One word between agents.
@@ -20,6 +21,10 @@ pub enum Net {
         hub: ProcId,
         /// Who the client is, for a person.
         client: String,
+        /// The name of its run, under which hosts keep the output of processes.
+        run: String,
+        /// What its code has set of the keys that matter to hosts: names, and values as variables have them.
+        settings: Vec<(String, String)>,
     },
     /// Host to hub: it serves.
     Attached {
@@ -78,5 +83,32 @@ pub enum Net {
         request: u64,
         /// Whether the host's program shall end.
         exit: bool,
+        /// How long processes may take before they are killed.
+        grace_ms: u64,
+    },
+    /// Host to hub: what its processes print. The text of the lines is the frame's part.
+    Output(Vec<Said>),
+    /// Hub to host: so much of what it said is shown.
+    Taken(u64),
+    /// Either way: treat the output of a mesh otherwise. Hub to host: its part of it.
+    ChangeLogs {
+        /// Which mesh.
+        mesh: MeshId,
+        /// How.
+        change: LogChange,
+    },
+    /// Hub to host: answer by [`Net::Flushed`] when all that was printed until now has been said.
+    Flush(u64),
+    /// Host to hub: that is done.
+    Flushed(u64),
+    /// Hub to host, which has the place of one that was lost: these processes were there, and may be respawned here. What
+    /// they are given to start with is the frame's part.
+    Adopt {
+        /// Its part of a mesh.
+        spawn: Box<SpawnProcs>,
+        /// The generation of each that was lost.
+        generations: Vec<u32>,
+        /// The name of the lost host.
+        lost: String,
     },
 }

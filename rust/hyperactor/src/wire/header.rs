@@ -84,6 +84,8 @@ pub enum Control {
         agent: ProcId,
         /// The host's name.
         host: String,
+        /// From which level on it logs, where that was set.
+        log_level: Option<u8>,
     },
     /// Agent to process: carries a link to `peer`.
     Link {
@@ -149,6 +151,8 @@ pub struct SpawnProcs {
     pub first: u32,
     /// How many processes.
     pub count: u32,
+    /// How many the mesh has, on all hosts.
+    pub size: u32,
     /// The hosts that they are spread over, in order; none: the host of whoever spawns.
     pub hosts: Vec<MeshId>,
     /// The actor that owns it.
@@ -157,6 +161,8 @@ pub struct SpawnProcs {
     pub commands: Vec<ProcCommand>,
     /// How the output of the processes is treated.
     pub logs: LogOptions,
+    /// The directory of their files among those of the run; empty: to be chosen.
+    pub folder: String,
     /// What it would be good to have loaded already in them, see [`Launch`](crate::keeper::protocol::Launch).
     pub variant: String,
     /// What each process is given to start with.
@@ -168,6 +174,17 @@ impl SpawnProcs {
     /// The ranks to start.
     pub fn ranks(&self) -> std::ops::Range<u32> {
         self.first..self.first + self.count
+    }
+
+    /// What one of its hosts starts of it, which is the `at`th of them.
+    pub fn part(&self, at: u32) -> Self {
+        let count = self.size.checked_div(self.hosts.len() as u32).unwrap_or(self.size);
+        let first = at * count;
+        let commands = match &self.commands[..] {
+            many @ [_, _, ..] => many.iter().skip(first as usize).take(count as usize).cloned().collect(),
+            few => few.to_vec(),
+        };
+        Self { first, count, hosts: Vec::new(), commands, ..self.clone() }
     }
 
     /// What a process runs.
