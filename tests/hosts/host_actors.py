@@ -5,7 +5,17 @@ from __future__ import annotations
 import os
 import time
 
-from monarch.actor import Actor, HostMesh, Port, current_rank, endpoint, this_host, this_proc
+from monarch.actor import (
+    Actor,
+    HostMesh,
+    MeshFailure,
+    Port,
+    SupervisionError,
+    current_rank,
+    endpoint,
+    this_host,
+    this_proc,
+)
 
 
 class Placed(Actor):
@@ -83,6 +93,39 @@ class Placed(Actor):
     @endpoint
     def own_host(self) -> tuple[HostMesh, HostMesh]:
         return this_host(), this_proc().host_mesh
+
+
+class Keeping(Placed):
+    """Owns processes on other hosts, and puts up with their end."""
+
+    @endpoint
+    def spawn_to_keep(self, hosts: HostMesh) -> None:
+        """Processes on other hosts that this actor may respawn."""
+        self.kept = hosts.spawn_procs(name="kept")
+        self.kept_actors = self.kept.spawn("kept", Placed)
+        self.kept_actors.where.call().get(timeout=60)
+
+    @endpoint
+    def respawn_kept(self) -> str:
+        """The program that looks after the host of the new process, or why there is none."""
+        while self._lives(self.kept_actors):
+            pass
+        try:
+            self.kept.respawn().get(timeout=60)
+        except RuntimeError as error:
+            return str(error)
+        self.kept_actors.respawn().get(timeout=60)
+        return str(self.kept_actors.host_program.call_one().get(timeout=60))
+
+    def _lives(self, member: Placed) -> bool:
+        try:
+            member.where.call_one().get(timeout=60)
+        except SupervisionError:
+            return False
+        return True
+
+    def __supervise__(self, failure: MeshFailure) -> bool:
+        return True
 
 
 def _status(pid: int, field: str) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class HostMeshRoot(MeshRoot):
     """Hosts as they were attached: identity and name of each, in order."""
 
-    __slots__ = ("attached", "hosts")
+    __slots__ = ("attached", "hosts", "replacements")
 
     member = "host"
 
@@ -38,6 +38,7 @@ class HostMeshRoot(MeshRoot):
         super().__init__(identity, name, region, region)
         self.hosts = hosts
         self.attached: _native.Replies | None = None  # one answer for each host, where they were attached from here
+        self.replacements: dict[int, _native.Replies] = {}  # by rank: the answer of the host that is there now
 
 
 class HostMesh(MeshTrait):
@@ -111,6 +112,25 @@ class HostMesh(MeshTrait):
         from os import fspath
 
         return HostMesh(self._root, self._view, self._owned, fspath(path))
+
+    def replace(self, rank: int | Point, address: str, *, patience_s: float = 10.0) -> Future[None]:
+        """Put the host whose worker program listens at `address` in the place of a lost one.
+
+        `rank` is its position in this mesh. Starts at once; done when the host is attached; where nobody listens yet it
+        is tried for `patience_s` seconds. References stay valid, and
+        `ProcMesh.respawn` starts the processes that were lost there again. Raises `RuntimeError` on a view or a
+        reference and where the hosts were stopped, `IndexError` for a rank that the mesh lacks, `ValueError` for a
+        malformed address; the future raises `RuntimeError` where the host in that place is not lost, or the new one
+        cannot be attached.
+        """
+        if not self._owned:
+            raise RuntimeError(f"cannot replace a host of {self!r}: it is a reference; only what attached them can")
+        if self._root.stopped is not None:
+            raise RuntimeError(f"cannot replace a host of {self!r}: they have already been {self._root.stopped}")
+        from monarch._actor.hosts.attaching import replace_host
+
+        (position,) = self._root.positions([rank])
+        return replace_host(self._root, position, address, patience_s)
 
     def stop(self) -> Future[None]:
         """End all processes on the hosts and leave the hosts ready for another client.

@@ -160,7 +160,8 @@ class ProcMesh(MeshTrait):
         first. Without `ranks`: wherever the process is dead. Starts at once; done when the new processes run. Their
         actors are made anew by `ActorMesh.respawn`. What was sent to a dead process never reaches its successor.
         Raises `ValueError` on a view or a reference that arrived here, `RuntimeError` when the mesh was stopped,
-        `IndexError` for a rank that the mesh does not have.
+        `IndexError` for a rank that the mesh does not have. Where a host is lost the future raises `RuntimeError`,
+        which names it, and nothing was started: see `HostMesh.replace`.
         """
         root = self._root
         if not self._owned:
@@ -176,7 +177,8 @@ class ProcMesh(MeshTrait):
 
         Whether it is shown at the client (None: as before); for how many seconds a line waits for those of other ranks
         that are equal but for numbers, with which it becomes one (None: not at all); and the level of the root logger
-        in the processes, by default INFO. Starts at once; done when the living processes have the level.
+        in the processes, by default INFO. Starts at once; done when the living processes have the level. Those that
+        are respawned later have it from the start.
         Raises `TypeError` and `ValueError` for wrong values, `RuntimeError` for a window where nothing is shown.
         """
         logs.check_options(stream_to_client, aggregate_window_sec, level)

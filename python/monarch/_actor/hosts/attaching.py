@@ -6,14 +6,16 @@ import os
 from collections.abc import Sequence
 
 from monarch import _native
+from monarch._actor import logs, settings
 from monarch._actor.context import process
 from monarch._actor.future import Future
 from monarch._actor.host_mesh import HostMesh, HostMeshRoot
+from monarch._actor.mesh_root import Subject
 from monarch._actor.shape import Extent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from monarch._actor.mesh_root import Subject
+    from monarch._actor.host_mesh import Hosts
 
 # How long a worker program may take to listen. One that is refused for another reason fails at once.
 PATIENCE_S = 10.0
@@ -45,27 +47,54 @@ def attach_hosts(addresses: Sequence[str], name: str, patience_s: float = PATIEN
     """Attach the hosts at `addresses`."""
     if not addresses:
         raise ValueError("workers is empty: there has to be at least one host")
-    from monarch._actor.hosts.keys import client_key
-
     hosts = tuple((_native.new_id(), address) for address in addresses)
     region = Extent(("hosts",), (len(hosts),)).region
     root = HostMeshRoot(_native.new_id(), name, region, hosts)
-    key = client_key() if any(address.partition("@")[0].startswith("tcp") for address in addresses) else None
-    who = f"pid {os.getpid()} on {os.uname().nodename}"
-    root.attached = process().runtime.attach_hosts(hosts, key, who, patience_s)
+    root.attached = _attach(hosts, patience_s)
     return HostMesh(root, region, owned=True)
+
+
+def replace_host(root: HostMeshRoot, rank: int, address: str, patience_s: float) -> Future[None]:
+    """Attach a host in the place of a lost one, under its identity, so that references to it mean the new one."""
+    identity, lost = root.hosts[rank]
+    replies = _attach(((identity, address),), patience_s)
+    root.replacements[rank] = replies
+    root.hosts = (*root.hosts[:rank], (identity, address), *root.hosts[rank + 1 :])
+
+    def replaced(hosts: Subject, replies: _native.Replies) -> None:
+        if reason := _why_not(replies.message(0)):
+            raise RuntimeError(f"cannot put the host {address} in the place of {lost}: {reason}")
+
+    return Future._of(replies, 1, replaced, Subject(f"{root.name}.replace", Extent((), ()), root))
+
+
+def _attach(hosts: Hosts, patience_s: float) -> _native.Replies:
+    from monarch._actor.hosts.keys import client_key
+
+    key = client_key() if any(address.partition("@")[0].startswith("tcp") for _, address in hosts) else None
+    who = f"pid {os.getpid()} on {os.uname().nodename}"
+    passed_on = settings.texts_for_hosts()
+    return process().runtime.attach_hosts(hosts, key, (who, logs.run_name()), passed_on, patience_s)
 
 
 def all_attached(hosts: Subject, replies: _native.Replies) -> bool:
     """True; raises `RuntimeError` for hosts that could not be attached."""
     root = hosts.root
     assert isinstance(root, HostMeshRoot), "hosts are attached as a mesh of hosts"
-    messages = [replies.message(index) for index in range(replies.arrived)]
-    failed = sorted((m.rank, m.payload.decode()) for m in messages if m.status != _native.STATUS_VALUE)
+    answers = {message.rank: message for message in map(replies.message, range(replies.arrived))}
+    answers.update({rank: later.message(0) for rank, later in root.replacements.items() if later.arrived})
+    failed = {rank: reason for rank, answer in sorted(answers.items()) if (reason := _why_not(answer))}
     if failed:
-        causes = "; ".join(f"{root.hosts[rank][1]}: {reason}" for rank, reason in failed)
+        causes = "; ".join(f"{root.hosts[rank][1]}: {reason}" for rank, reason in failed.items())
         raise RuntimeError(f"attach failed on {len(failed)} of {len(root.hosts)} host(s): {causes}")
     return True
+
+
+def _why_not(answer: _native.Message) -> str:
+    """Why a host could not be attached; empty where it was."""
+    if answer.status == _native.STATUS_VALUE:
+        return ""
+    return answer.death.reason if answer.death is not None else answer.payload.decode()
 
 
 def refuse_tls(private_key: object, ca: object) -> None:
