@@ -27,9 +27,7 @@ class Notes(Actor):
 """
 
 
-def test_line_25_it_may_be_repeated_and_the_exit_status_is_the_programs_own(
-    run_program: RunProgram, tmp_path: Path
-) -> None:
+def test_it_may_be_repeated_and_the_exit_status_is_the_programs_own(run_program: RunProgram, tmp_path: Path) -> None:
     code = f"""{PROGRAM}
 notes = this_host().spawn_procs().spawn("notes", Notes)
 print(notes.hello.call_one().get())

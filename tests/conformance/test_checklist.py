@@ -1,6 +1,6 @@
 """The checklist of what programs written for the actor API rely on, line by line: the number is in the test's name.
 
-Lines 24 to 29 are about hosts, configuration and the debugger, which have tests of their own or are not there yet.
+Lines 24 to 28 are in `test_checklist_hosts.py`; line 29 is about the debugger, which is not there yet.
 """
 
 from __future__ import annotations

@@ -17,22 +17,6 @@ Start = Callable[..., HostProgram]
 Attach = Callable[..., HostMesh]
 
 
-def test_24_two_workers_are_attached_stopped_attached_again_and_shut_down(start_host: Start) -> None:
-    programs = [start_host(), start_host()]
-    addresses = [program.address for program in programs]
-    for _ in range(2):
-        hosts = attach_to_workers(ca="trust_all_connections", workers=addresses)
-        assert hosts.initialized.get(timeout=60) is True
-        assert dict(hosts.extent) == {"hosts": 2}
-        placed = hosts.spawn_procs({"gpu": 2}).spawn("placed", Placed)
-        assert placed.where.call().get(timeout=60).extent.sizes == (2, 2)
-        hosts.stop().get(timeout=60)
-    assert [program.process.poll() for program in programs] == [None, None]
-    hosts = attach_to_workers(ca="trust_all_connections", workers=addresses)
-    hosts.shutdown().get(timeout=60)
-    assert [program.status() for program in programs] == [0, 0]
-
-
 def _has_ipv6() -> bool:
     try:
         with socket.socket(socket.AF_INET6) as probe:

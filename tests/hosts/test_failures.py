@@ -183,7 +183,7 @@ def _pids(program: subprocess.Popen[str]) -> list[int]:
     return [int(pid) for pid in program.stdout.readline().split()]
 
 
-def test_26_workers_of_a_client_that_is_killed_end_on_every_host_which_serve_the_next(
+def test_workers_of_a_client_that_is_killed_end_on_every_host_which_serve_the_next(
     start_host: Start, client: Callable[[list[str]], subprocess.Popen[str]], attach: Attach
 ) -> None:
     programs = [start_host() for _ in range(4)]
