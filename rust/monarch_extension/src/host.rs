@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use hyperactor::agent;
 use hyperactor::keeper::KeeperCommand;
 use hyperactor::logs::RunPlace;
-use hyperactor::net::address::Endpoint;
+use hyperactor::net::address::{Address, Endpoint};
+use hyperactor::net::dial::Gateway;
+use hyperactor::net::handshake::Auth;
 use hyperactor::net::listener::{Client, KeySource, Listener};
 use hyperactor::park::Waited;
 use hyperactor::wire::header::ProcCommand;
 use parking_lot::Mutex;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::enter;
@@ -109,6 +111,10 @@ impl HostListener {
             }
             self.0.ending();
             let exits = *session.ended.lock().get_or_insert_with(|| session.session.end());
+            if exits {
+                // What is passed on through here ends in the same moment, and in order.
+                self.0.finish_relays();
+            }
             self.0.done();
             exits
         })
@@ -118,6 +124,30 @@ impl HostListener {
 #[pyfunction]
 pub fn check_address(address: &str) -> PyResult<()> {
     address.parse::<Endpoint>().map(drop).map_err(to_python)
+}
+
+/// Connect to the host at `address`, see that it belongs to the cluster, and hang up.
+#[pyfunction]
+#[pyo3(signature = (address, key))]
+pub fn knock(py: Python<'_>, address: &str, key: Option<PyRef<'_, ClusterKey>>) -> PyResult<()> {
+    let gateway = gateway(address, key.as_deref())?;
+    let reached = enter::detached(py, || gateway.enter(VERSION));
+    reached.map(drop).map_err(|why| PyRuntimeError::new_err(why.reason))
+}
+
+/// The host at `address` as a gateway.
+pub fn gateway(address: &str, key: Option<&ClusterKey>) -> PyResult<Gateway> {
+    let endpoint: Endpoint = address.parse().map_err(to_python)?;
+    let auth = auth_for(&endpoint.dial, key);
+    Ok(Gateway { address: endpoint.dial, auth })
+}
+
+/// What has to be proven to a host at `address`: where it is a local socket the kernel says which user is there.
+pub fn auth_for(address: &Address, key: Option<&ClusterKey>) -> Auth {
+    match (key, address) {
+        (Some(key), Address::Tcp(..)) => Auth::Key(key.inner()),
+        _ => Auth::Open,
+    }
 }
 
 /// How long a wait without the interpreter lasts before signals are looked for.

@@ -30,7 +30,7 @@ mod _native {
     #[pymodule_export]
     use super::enter::interpreter_ends;
     #[pymodule_export]
-    use super::host::{HostClient, HostListener, HostSession, check_address};
+    use super::host::{HostClient, HostListener, HostSession, check_address, knock};
     #[pymodule_export]
     use super::info::{build_info, new_id};
     #[pymodule_export]

@@ -12,7 +12,7 @@ use hyperactor::keeper::KeeperCommand;
 use hyperactor::logs::{Console, LogChange, LogOptions, RunPlace};
 use hyperactor::message::send_answer;
 use hyperactor::net::address::{Address, Endpoint};
-use hyperactor::net::handshake::Auth;
+use hyperactor::net::dial::Gateway;
 use hyperactor::runtime;
 use hyperactor::stacks::{Stacks, Walk};
 use hyperactor::sys::stdio::kept_open;
@@ -24,6 +24,7 @@ use pyo3::types::PyBytes;
 use crate::death::Death;
 use crate::enter::{attached, detached, interruptible};
 use crate::errors::to_python;
+use crate::host::auth_for;
 use crate::info::VERSION;
 use crate::key::ClusterKey;
 use crate::mailbox::Mailbox;
@@ -131,6 +132,8 @@ impl Runtime {
         detached(welcome.py(), || self.0.spawn_procs(spawn)).map_err(to_python)
     }
 
+    // One argument for each thing that a host is told, or reached by.
+    #[allow(clippy::too_many_arguments)]
     fn attach_hosts(
         &self,
         py: Python<'_>,
@@ -139,17 +142,18 @@ impl Runtime {
         who: (String, String),
         settings: Vec<(String, String)>,
         patience_s: f64,
+        gateway: Option<&str>,
     ) -> PyResult<Replies> {
         let patience = grace(patience_s)?;
+        let gateway = gateway.map(|address| crate::host::gateway(address, key)).transpose()?;
         let attachment = |(host, address): ([u8; 16], String)| {
             let endpoint: Endpoint = address.parse().map_err(to_python)?;
-            let auth = match (key, &endpoint.dial) {
-                (Some(key), Address::Tcp(..)) => Auth::Key(key.inner()),
-                // The kernel says which user is there.
-                _ => Auth::Open,
-            };
+            let auth = auth_for(&endpoint.dial, key);
+            let is_beyond =
+                |gateway: &Gateway| matches!(endpoint.dial, Address::Tcp(..)) && gateway.address != endpoint.dial;
+            let gateway = gateway.clone().filter(is_beyond);
             let (version, (client, run), settings) = (VERSION.into(), who.clone(), settings.clone());
-            Ok(Attachment { host: MeshId(host), endpoint, auth, version, client, run, settings, patience })
+            Ok(Attachment { host: MeshId(host), endpoint, auth, version, client, run, settings, patience, gateway })
         };
         let attachments = hosts.into_iter().map(attachment).collect::<PyResult<Vec<_>>>()?;
         let replies = detached(py, || self.0.attach_hosts(attachments)).map_err(to_python)?;

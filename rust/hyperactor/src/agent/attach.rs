@@ -17,11 +17,11 @@ use crate::link::{Link, Reader};
 use crate::logs::{Courier, RunPlace};
 use crate::message::send_answer;
 use crate::net::address::Endpoint;
+use crate::net::dial::{self, Gateway};
 use crate::net::edge::Edge;
 use crate::net::handshake::{self, Auth};
 use crate::net::listener::Client;
 use crate::net::protocol::Net;
-use crate::net::socket;
 use crate::park::{Interrupt, Waited};
 use crate::runtime::Runtime;
 use crate::wire::header::{Kind, ProcCommand, SpawnProcs};
@@ -45,6 +45,8 @@ pub struct Attachment {
     pub settings: Vec<(String, String)>,
     /// How long it may take until somebody listens there.
     pub patience: Duration,
+    /// The host by way of which it is reached; none: directly.
+    pub gateway: Option<Gateway>,
 }
 
 /// How long a host may take to serve once somebody listens there: it may have to end what its last client left.
@@ -91,13 +93,13 @@ impl Agent {
         let Some(runtime) = self.runtime.upgrade() else { return Ok(()) };
         let deadline = Instant::now() + attachment.patience;
         let socket = loop {
-            match socket::connect(&attachment.endpoint.dial) {
+            match dial::reach(&attachment.endpoint.dial, attachment.gateway.as_ref(), &attachment.version) {
                 Ok(socket) => break socket,
                 // Its program may just be starting.
-                Err(error) if is_nobody_there(&error) && Instant::now() < deadline && !runtime.is_closed() => {
+                Err(why) if why.is_nobody_there && Instant::now() < deadline && !runtime.is_closed() => {
                     std::thread::sleep(CONNECT_RETRY);
                 }
-                Err(error) => return Err(unreachable_text(&error)),
+                Err(why) => return Err(why.reason),
             }
         };
         handshake::dial(&socket, &attachment.version, &attachment.auth).map_err(|failure| failure.to_string())?;
@@ -225,18 +227,6 @@ impl State {
             (Net::Adopt { spawn: Box::new(spawn), generations, lost: lost.into() }, vec![welcome])
         };
         self.atlas.kept_on(host).into_iter().map(adopt).collect()
-    }
-}
-
-fn is_nobody_there(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
-}
-
-fn unreachable_text(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => "nobody listens there; is its `monarch worker` running?".into(),
-        io::ErrorKind::NotFound => format!("nobody listens there ({error})"),
-        _ => format!("cannot connect: {error}"),
     }
 }
 

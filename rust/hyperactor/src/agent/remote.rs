@@ -761,7 +761,9 @@ impl Agent {
             | Net::Release { .. }
             | Net::Taken(_)
             | Net::Flush(_)
-            | Net::Adopt { .. } => {}
+            | Net::Adopt { .. }
+            | Net::Relay { .. }
+            | Net::Relayed(_) => {}
         }
     }
 
@@ -804,7 +806,9 @@ impl Agent {
             | Net::Announce { .. }
             | Net::Locate(_)
             | Net::Output(_)
-            | Net::Flushed(_) => {}
+            | Net::Flushed(_)
+            | Net::Relay { .. }
+            | Net::Relayed(_) => {}
         }
     }
 

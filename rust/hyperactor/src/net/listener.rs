@@ -15,8 +15,9 @@ use parking_lot::{Condvar, Mutex};
 use super::address::{Address, Endpoint};
 use super::handshake::{self, Auth};
 use super::key::ClusterKey;
-use super::protocol::Net;
-use super::socket::Bound;
+use super::protocol::{Net, Unreachable};
+use super::relay::Relays;
+use super::socket::{self, Bound};
 use crate::error::{Error, Result};
 use crate::id::{MeshId, ProcId};
 use crate::link::Reader;
@@ -32,6 +33,9 @@ const TURN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long a host may take to end what the client before left.
 const END_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long a host that ends passes on what other hosts and their client still say.
+const RELAY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where a host finds its key.
 #[derive(Clone, Debug)]
@@ -74,6 +78,7 @@ struct Door {
     shaking: AtomicUsize,
     state: Mutex<State>,
     changed: Condvar,
+    relays: Relays,
 }
 
 #[derive(Default)]
@@ -114,6 +119,7 @@ impl Listener {
             shaking: AtomicUsize::new(0),
             state: Mutex::default(),
             changed: Condvar::new(),
+            relays: Relays::default(),
         });
         let is_open_to_strangers = matches!((&door.key, &bound.address), (KeySource::None, Address::Tcp(..)));
         let minding = door.clone();
@@ -153,6 +159,11 @@ impl Listener {
         }
     }
 
+    /// Wait, for a while, until nothing is passed on to other hosts any more.
+    pub fn finish_relays(&self) {
+        self.door.relays.wait_for_ends(RELAY_PATIENCE);
+    }
+
     /// The client that is served is about to be gone.
     pub fn ending(&self) {
         if let Some(served) = &mut self.door.state.lock().served {
@@ -171,6 +182,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.close();
+        self.door.relays.close();
     }
 }
 
@@ -208,8 +220,10 @@ fn greet_apart(door: &Arc<Door>, socket: OwnedFd) {
         signals::block_all();
         let outcome = greet(&greeting, socket);
         greeting.shaking.fetch_sub(1, Ordering::Relaxed);
-        if let Ok(client) = outcome {
-            greeting.admit(client);
+        match outcome {
+            Ok(Wish::Attach(client)) => greeting.admit(*client),
+            Ok(Wish::Relay(client, host)) => greeting.relays.run(client, host),
+            Err(()) => {}
         }
     });
     if started.is_err() {
@@ -217,7 +231,14 @@ fn greet_apart(door: &Arc<Door>, socket: OwnedFd) {
     }
 }
 
-fn greet(door: &Door, socket: OwnedFd) -> std::result::Result<Client, ()> {
+/// What somebody came for who belongs to the cluster.
+enum Wish {
+    Attach(Box<Client>),
+    /// To be passed on to another host.
+    Relay(OwnedFd, OwnedFd),
+}
+
+fn greet(door: &Door, socket: OwnedFd) -> std::result::Result<Wish, ()> {
     let auth = match &door.key {
         KeySource::Known(key) => Auth::Key(key.clone()),
         KeySource::None => Auth::Open,
@@ -236,10 +257,26 @@ fn greet(door: &Door, socket: OwnedFd) -> std::result::Result<Client, ()> {
     let (frame, _) = reader.first_frame(&socket).map_err(drop)?;
     match frame.decode_header() {
         Ok(Net::Attach { host, hub, client, run, settings }) => {
-            Ok(Client { socket, reader, host, hub, name: client, run, settings })
+            Ok(Wish::Attach(Box::new(Client { socket, reader, host, hub, name: client, run, settings })))
+        }
+        Ok(Net::Relay { address }) => {
+            let reached = if door.relays.has_room() {
+                reach(&address)
+            } else {
+                Err(Unreachable { is_nobody_there: false, reason: "this host passes on too much already".into() })
+            };
+            say(&socket, &Net::Relayed(reached.as_ref().map(|_| ()).map_err(Clone::clone)));
+            reached.map(|host| Wish::Relay(socket, host)).map_err(drop)
         }
         _ => Err(()),
     }
+}
+
+/// Connect to another host for somebody.
+fn reach(address: &str) -> std::result::Result<OwnedFd, Unreachable> {
+    let malformed = |error: Error| Unreachable { is_nobody_there: false, reason: error.to_string() };
+    let address = address.parse().map_err(malformed)?;
+    socket::connect(&address).map_err(|error| socket::unreachable(&error))
 }
 
 impl Door {
@@ -266,8 +303,13 @@ impl Door {
 }
 
 fn refuse(client: &Client, why: &str) {
-    if let Ok(frame) = Frame::new(Priority::Control, &Net::Refused(why.into()), Vec::new()) {
+    say(&client.socket, &Net::Refused(why.into()));
+}
+
+/// A short word, which fits into the buffer of a new socket.
+fn say(socket: &OwnedFd, net: &Net) {
+    if let Ok(frame) = Frame::new(Priority::Control, net, Vec::new()) {
         let head = frame.encode_head();
-        let _ = crate::sys::socket::send(&client.socket, &[std::io::IoSlice::new(&head)], &[]);
+        let _ = crate::sys::socket::send(socket, &[std::io::IoSlice::new(&head)], &[]);
     }
 }

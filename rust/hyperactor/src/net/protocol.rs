@@ -10,6 +10,15 @@ use crate::id::{MeshId, ProcId};
 use crate::logs::{LogChange, Said};
 use crate::wire::header::{RespawnProcs, Sender, SpawnProcs, StopProcs};
 
+/// Why a host cannot be reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreachable {
+    /// Whether nobody listens there: its program may just be starting.
+    pub is_nobody_there: bool,
+    /// In words.
+    pub reason: String,
+}
+
 /// One word between agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Net {
@@ -111,4 +120,12 @@ pub enum Net {
         /// The name of the lost host.
         lost: String,
     },
+    /// Client to host, in the place of [`Net::Attach`]: pass this connection on to another host. Answered by
+    /// [`Net::Relayed`].
+    Relay {
+        /// Where that listens.
+        address: String,
+    },
+    /// Host to client: what follows goes there, or why it cannot.
+    Relayed(Result<(), Unreachable>),
 }

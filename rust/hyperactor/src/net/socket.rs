@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::net::sockopt;
 
 use super::address::Address;
+use super::protocol::Unreachable;
 use crate::sys::fork::Descriptor;
 use crate::sys::socket::peer_user;
 
@@ -117,6 +118,17 @@ pub fn connect(address: &Address) -> io::Result<OwnedFd> {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "another user listens there"));
     }
     Ok(socket)
+}
+
+/// Why somebody could not be connected to.
+pub fn unreachable(error: &io::Error) -> Unreachable {
+    let reason = match error.kind() {
+        io::ErrorKind::ConnectionRefused => "nobody listens there; is its `monarch worker` running?".into(),
+        io::ErrorKind::NotFound => format!("nobody listens there ({error})"),
+        _ => format!("cannot connect: {error}"),
+    };
+    let is_nobody_there = matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound);
+    Unreachable { is_nobody_there, reason }
 }
 
 fn connect_tcp(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
