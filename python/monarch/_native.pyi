@@ -276,6 +276,9 @@ class HostSession:
 def check_address(address: str) -> None:
     """`ValueError` for a malformed address of a host."""
 
+def knock(address: str, key: ClusterKey | None) -> None:
+    """Connect to a host and hang up; `RuntimeError` where it cannot be reached or is not of the cluster."""
+
 @final
 class Runtime:
     """The runtime of this process: its links, mailboxes and, in a client, the host's agent. One per process."""
@@ -335,12 +338,13 @@ class Runtime:
         who: tuple[str, str],
         settings: Sequence[tuple[str, str]],
         patience_s: float,
+        gateway: str | None,
     ) -> Replies:
         """Client only: attach hosts under new identities, or under those of lost ones, in whose places they are then.
         Each answers with its name, or STATUS_ERROR and why not.
 
         Where nobody listens yet it is tried for `patience_s` seconds. `who` tells hosts who this is and what its run is
-        called, `settings` what its code has set.
+        called, `settings` what its code has set. TCP hosts other than the one at `gateway` are reached by way of that.
         """
     def release_hosts(self, hosts: Sequence[bytes], exit: bool, grace_s: float) -> Replies:
         """Client only: end all processes there, killing those that live after `grace_s` seconds, and with `exit` the

@@ -38,7 +38,7 @@ from monarch._actor.value_mesh import ValueMesh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from monarch._actor.hosts.attaching import attach_to_workers
+    from monarch._actor.hosts.attaching import attach, attach_to_workers
     from monarch._actor.hosts.transport import ChannelTransport, enable_transport
     from monarch._actor.hosts.worker_loop import (
         run_worker_loop_forever,
@@ -87,6 +87,7 @@ __all__ = [
     "ValueMesh",
     "ValueStream",
     "as_endpoint",
+    "attach",
     "attach_to_workers",
     "concurrent_endpoint",
     "config",
@@ -120,6 +121,7 @@ _LATER = {
     "ElasticPool": "recovery.pool",
     "ProcId": "identity",
     "Uid": "identity",
+    "attach": "hosts.attaching",
     "attach_to_workers": "hosts.attaching",
     "enable_transport": "hosts.transport",
     "get_meter": "telemetry",

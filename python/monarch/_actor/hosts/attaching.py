@@ -17,6 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from monarch._actor.host_mesh import Hosts
 
+# The host by way of which others are reached.
+_gateway: str | None = None
+
 # How long a worker program may take to listen. One that is refused for another reason fails at once.
 PATIENCE_S = 10.0
 
@@ -41,6 +44,28 @@ def attach_to_workers(
         raise TypeError(f"workers is {workers!r}: it has to be a sequence of addresses")
     addresses = [worker.get() if isinstance(worker, Future) else worker for worker in workers]
     return attach_hosts(addresses, name or "hosts", patience_s)
+
+
+def attach(addr: str) -> None:
+    """Reach the hosts of a cluster by way of the one whose worker program listens at `addr`.
+
+    For a program outside the cluster: from then on this process connects to that host only, which passes on what is for
+    others; their addresses are as they are known there. Before anything else that starts the client; the same address
+    again does nothing. Raises `ValueError` for a malformed address, `RuntimeError` for another one than before, after
+    the client has started, and where the host cannot be reached or has another key.
+    """
+    global _gateway
+    from monarch._actor import context
+    from monarch._actor.hosts.keys import client_key
+
+    if addr == _gateway:
+        return
+    if _gateway is not None:
+        raise RuntimeError(f"cannot attach to {addr}: this program is attached to {_gateway}; there can be only one")
+    if context._process is not None:
+        raise RuntimeError(f"cannot attach to {addr}: call attach before anything that starts the client")
+    _native.knock(addr, client_key() if _demands_key(addr) else None)
+    _gateway = addr
 
 
 def attach_hosts(addresses: Sequence[str], name: str, patience_s: float = PATIENCE_S) -> HostMesh:
@@ -71,10 +96,15 @@ def replace_host(root: HostMeshRoot, rank: int, address: str, patience_s: float)
 def _attach(hosts: Hosts, patience_s: float) -> _native.Replies:
     from monarch._actor.hosts.keys import client_key
 
-    key = client_key() if any(address.partition("@")[0].startswith("tcp") for _, address in hosts) else None
+    addresses = [address for _, address in hosts]
+    key = client_key() if any(_demands_key(address) for address in [*addresses, _gateway or ""]) else None
     who = f"pid {os.getpid()} on {os.uname().nodename}"
     passed_on = settings.texts_for_hosts()
-    return process().runtime.attach_hosts(hosts, key, (who, logs.run_name()), passed_on, patience_s)
+    return process().runtime.attach_hosts(hosts, key, (who, logs.run_name()), passed_on, patience_s, _gateway)
+
+
+def _demands_key(address: str) -> bool:
+    return address.partition("@")[0].startswith("tcp")
 
 
 def all_attached(hosts: Subject, replies: _native.Replies) -> bool:
