@@ -27,6 +27,10 @@ from printing_actors import Printer
 monarch.actor.unhandled_fault_hook = lambda failure: None
 def attached():
     return attach_to_workers(ca="trust_all_connections", workers=sys.argv[1:])
+def all_is_shown():
+    "What was written until now is here from every host: the end of a process lets out what waits for equal lines."
+    from monarch._actor.context import process
+    assert process().runtime.flush_logs(30.0)
 def printers(gpus=0, name="w"):
     procs = attached().spawn_procs({{"gpus": gpus}} if gpus else None, name=name)
     return procs, procs.spawn("printer", Printer)
@@ -83,7 +87,8 @@ def test_each_line_is_shown_once_with_mesh_rank_and_host(run: Run) -> None:
 
 
 def test_equal_lines_of_several_hosts_are_one(run: Run) -> None:
-    done = run("configure(log_fold_window='1h'); procs, p = printers(2); p.say.call('ready').get()", hosts="abcd")
+    code = "configure(log_fold_window='1h'); procs, p = printers(2); p.say.call('ready').get(); all_is_shown()"
+    done = run(code, hosts="abcd")
     assert done.stdout == "[w 0-7 a,b,c,d] ready\n"
 
 
@@ -95,6 +100,7 @@ def test_the_client_s_own_host_folds_with_others(run: Run) -> None:
         procs, p = printers()
         p.say.call("ready").get()
         here.spawn("near", Printer).say.call_one("ready").get()
+        all_is_shown()
         """
     )
     assert lines(done.stdout) == ["[near 0] ready", "[w 0-1 a,b] ready"]
@@ -110,7 +116,9 @@ def test_options_apply_on_every_host_while_running(run: Run) -> None:
         p.say_own.call(["loss 1", "loss 2"]).get()
         p.log.call(logging.INFO, "unseen").get()
         procs.logging_option(stream_to_client=True, aggregate_window_sec=1000).get()
+        all_is_shown()
         p.say_own.call(["loss 0.5", "loss 0.25"]).get()
+        all_is_shown()
         """
     )
     assert lines(done.stdout) == ["[w 0 a] loss 1", "[w 0-1 a,b] loss 0.25..0.5", "[w 1 b] loss 2"]
