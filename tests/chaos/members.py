@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import threading
 from typing import Any
 
 from chaotic_actors import die_here, misbehave
@@ -49,6 +50,7 @@ class Family:
         self.directory = directory
         self.meshes: dict[str, Any] = {}
         self.procs_of: dict[str, str] = {}
+        self.spawning = threading.Lock()  # the program is told of a failure beside what it spawns
 
     def spawn(self, host: HostMesh, mesh: dict[str, Any], bootstrap: Any = None) -> dict[str, Any]:
         """Processes with two actors in each: one that may own more, and one that can end its process."""
@@ -63,16 +65,18 @@ class Family:
         return {name: self.meshes[name] for name in (name, f"A{number}", f"S{number}")}
 
     def spawn_actors(self, name: str, procs: str, kind: type[Member], mesh: dict[str, Any]) -> Any:
-        self.meshes[name] = self.meshes[procs].spawn(name, kind, self.directory, mesh)
-        self.procs_of[name] = procs
-        return self.meshes[name]
+        with self.spawning:
+            self.meshes[name] = self.meshes[procs].spawn(name, kind, self.directory, mesh)
+            self.procs_of[name] = procs
+            return self.meshes[name]
 
     def recover(self, failure: MeshFailure) -> list[Any]:
         """Begin to make again what failed: steps, each of which begins something and is to be waited for."""
-        procs = self.meshes[self.procs_of[failure.name]]
+        with self.spawning:
+            procs, mesh = self.meshes[self.procs_of[failure.name]], self.meshes[failure.name]
         steps = [procs.respawn]
-        if failure.name[0] != "P":
-            steps.append(lambda: self.meshes[failure.name].respawn(failure.ranks))
+        if mesh is not procs:
+            steps.append(lambda: mesh.respawn(failure.ranks))
         return steps
 
 
