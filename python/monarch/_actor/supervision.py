@@ -64,7 +64,8 @@ class FailureQueue:
             while (told := self._news.take()) is not None:
                 mesh, key, ranks = told
                 root, cause = self._known.pop((mesh, key))
-                if root.stopped is None:
+                # What a policy gave up is told in any case: a pool ends it at once.
+                if root.stopped is None or root.restarter is not None:
                     return root.failure(cause, ranks)
         return None
 
