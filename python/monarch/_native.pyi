@@ -9,7 +9,8 @@ In a forked child every function raises `RuntimeError`: the runtime's threads do
 from collections.abc import Callable, Sequence
 from typing import Final, final
 
-from typing_extensions import Buffer, Self
+import typing_extensions
+from typing_extensions import Self
 
 __version__: Final[str]
 
@@ -28,6 +29,16 @@ def build_info() -> dict[str, str]:
 
 def new_id() -> bytes:
     """16 random bytes from the kernel."""
+
+def bytes_of(buffer: typing_extensions.Buffer) -> bytes:
+    """A copy; made without the interpreter lock, by several threads, where it is large."""
+
+@final
+class Buffer:
+    """Received memory, writable and its holder's own. It is given back when the last object in it dies."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class Death:
@@ -72,8 +83,13 @@ class Message:
     ) -> bytes: ...  # what the sender says about the payload; the same object content for all ranks of a cast
     @property
     def payload(self) -> bytes: ...  # the pickle stream
-    @property
-    def buffers(self) -> list[bytearray]: ...  # out-of-band buffers, the receiver's own
+    def take_buffers(self) -> list[Buffer | bytearray]:
+        """Out-of-band buffers, writable and the caller's own.
+
+        Shared memory goes to the first caller, later ones get copies; raises `RuntimeError` once it is gone.
+        """
+    def copy_buffers(self) -> list[bytearray]:
+        """Copies of the out-of-band buffers; raises `RuntimeError` where they were taken and are gone."""
     @property
     def rank(self) -> int: ...  # request: position in the view as addressed; answer: position of who answers
     @property
@@ -84,7 +100,7 @@ class Message:
     def expects_reply(self) -> bool: ...
     @property
     def death(self) -> Death | None: ...
-    def reply(self, status: int, payload: bytes, buffers: Sequence[Buffer] | None = None) -> None:
+    def reply(self, status: int, payload: bytes, buffers: Sequence[typing_extensions.Buffer] | None = None) -> None:
         """Answer. Only the first answer counts; without anybody waiting it does nothing.
 
         STATUS_DEAD (whose payload is ignored) says that no answer comes, because of what closed the mailbox. A request
@@ -193,16 +209,27 @@ class Targets:
         sender: bytes,
         descriptor: bytes,
         payload: bytes,
-        buffers: Sequence[Buffer] | None = None,
+        buffers: Sequence[typing_extensions.Buffer] | None = None,
         *,
         fail_fast: bool = True,
     ) -> Replies:
         """Send to all. With `fail_fast` the answer of a dead member makes the call ready at once."""
     def call_at(
-        self, index: int, sender: bytes, descriptor: bytes, payload: bytes, buffers: Sequence[Buffer] | None = None
+        self,
+        index: int,
+        sender: bytes,
+        descriptor: bytes,
+        payload: bytes,
+        buffers: Sequence[typing_extensions.Buffer] | None = None,
     ) -> Replies:
         """Send to one."""
-    def cast(self, sender: bytes, descriptor: bytes, payload: bytes, buffers: Sequence[Buffer] | None = None) -> None:
+    def cast(
+        self,
+        sender: bytes,
+        descriptor: bytes,
+        payload: bytes,
+        buffers: Sequence[typing_extensions.Buffer] | None = None,
+    ) -> None:
         """Send to all, wanting no answer. Dead members are skipped."""
     def deaths(self) -> list[tuple[int, Death]]:
         """Positions whose process is known to be dead."""
@@ -380,7 +407,12 @@ class Runtime:
     def deaths(self, mesh: bytes, ranks: Sequence[int]) -> list[tuple[int, Death]]:
         """Those of the processes that are known here to be dead, by rank. Asks nobody."""
     def reply_to(
-        self, call_id: bytes, rank: int, status: int, payload: bytes, buffers: Sequence[Buffer] | None = None
+        self,
+        call_id: bytes,
+        rank: int,
+        status: int,
+        payload: bytes,
+        buffers: Sequence[typing_extensions.Buffer] | None = None,
     ) -> None:
         """Answer a call of any process (STATUS_VALUE or STATUS_ERROR) in the name of its target `rank`.
 
@@ -392,6 +424,8 @@ class Runtime:
 
         On the main thread it answers signals: after one whose handler raises it kills what lives, and then raises that.
         """
+    @property
+    def shared_memory(self) -> tuple[int, int]: ...  # bytes of this process's slabs; how many of their slots are lent
     @property
     def closed(self) -> bool: ...
 

@@ -64,12 +64,12 @@ def answered_by_all(subject: Awaited, replies: Replies) -> None:
 
 def _value(endpoint: Endpoint[..., Any], message: Message) -> Any:
     if message.status == STATUS_VALUE:
-        return loads(message.payload, message.buffers)
+        return loads(message.payload, message.take_buffers())
     raise _error(endpoint, message)
 
 
 def _thunk(message: Message) -> Callable[[], Any]:
-    return lambda: loads(message.payload, message.buffers)
+    return lambda: loads(message.payload, message.take_buffers())
 
 
 def _nothing() -> None:
@@ -80,7 +80,7 @@ def _error(subject: Awaited, message: Message) -> Exception:
     if message.status == STATUS_ERROR:
         from monarch._actor.errors import remote_error, unpack_exception
 
-        exception, formatted = unpack_exception(message.payload, message.buffers)
+        exception, formatted = unpack_exception(message.payload, message.copy_buffers())
         if not formatted and isinstance(exception, Exception):
             return exception
         return remote_error(f"Actor call {subject.label} failed.", exception, formatted)

@@ -14,6 +14,8 @@ from types import CodeType
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from monarch._actor.out_of_band import REDUCERS, Stream
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,3 +58,13 @@ _REDUCERS: Any = cloudpickle.Pickler.dispatch_table
 
 class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     dispatch_table: ClassVar[Any] = ChainMap({CodeType: _reduce_code}, _REDUCERS)
+
+    def __init__(self, stream: Stream, whole_storages: bool) -> None:
+        super().__init__(stream, 5, buffer_callback=stream.keep_in_stream)
+        self.whole_storages = whole_storages
+        self.storages: dict[int, Any] = {}
+
+    def reducer_override(self, obj: object) -> Any:
+        reduce = REDUCERS.get(type(obj))
+        reduced = reduce(self, obj) if reduce is not None else NotImplemented
+        return super().reducer_override(obj) if reduced is NotImplemented else reduced

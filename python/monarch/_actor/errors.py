@@ -12,11 +12,12 @@ from types import GetSetDescriptorType, MemberDescriptorType
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pickle import PickleBuffer
     from traceback import TracebackException
     from typing import Any
 
     from typing_extensions import Buffer
+
+    from monarch._actor.out_of_band import OutOfBand
 
     from .failure import MeshFailure
     from .shape import Point
@@ -169,7 +170,7 @@ def _copy_attributes(source: BaseException, target: BaseException) -> None:
     target.__dict__.update(source.__dict__)
 
 
-def pack_exception(exception: BaseException, bare: bool = False) -> tuple[bytes, list[PickleBuffer]]:
+def pack_exception(exception: BaseException, bare: bool = False) -> tuple[bytes, list[OutOfBand]]:
     """The exception as it travels: pickle stream and buffers. Never raises.
 
     An exception that can't be pickled or, as tried here, rebuilt in any way will arrive as a `RemoteException`. A bare

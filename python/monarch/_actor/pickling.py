@@ -8,34 +8,33 @@ from __future__ import annotations
 
 import _pickle
 import sys
-from io import BytesIO
 from types import FunctionType
+
+from monarch._actor.out_of_band import OUT_OF_BAND_BYTES, REDUCERS, NeedsWholeStorages, Stream, learn_reducers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pickle import PickleBuffer, Pickler
     from typing import Any
 
     from typing_extensions import Buffer
 
+    from monarch._actor.out_of_band import OutOfBand
+
 PROTOCOL = 5
 
-# Buffers of fewer bytes stay in the stream: a part of their own would cost more than the copy.
-OUT_OF_BAND_BYTES = 64 * 1024
-
-# Types that no reducer can have a say in.
-_SCALARS = frozenset({type(None), bool, int, float, complex, str, bytes})
+# Types that no reducer can have a say in, nor the stream that large `bytes` leave.
+_SCALARS = frozenset({type(None), bool, int, float, complex, str})
 
 _MAIN_MODULES = ("__main__", "__mp_main__")
 
 
-def dumps(value: object) -> tuple[bytes, list[PickleBuffer]]:
+def dumps(value: object) -> tuple[bytes, list[OutOfBand]]:
     """The pickle stream of `value` and its buffers of 64 KiB and more, which alias the value's memory.
 
     Raises what the pickler raises: mostly `TypeError` or `pickle.PicklingError`.
     """
-    if type(value) in _SCALARS:
+    if _is_scalar(value):
         return _pickle.dumps(value, PROTOCOL), []
     if not _registered_by_value():
         try:
@@ -54,7 +53,7 @@ def loads(payload: Buffer, buffers: Iterable[Buffer] = ()) -> Any:
 
 def dumps_arguments(
     name: str, parameters: Sequence[str], args: tuple[object, ...], kwargs: Mapping[str, object]
-) -> tuple[bytes, list[PickleBuffer]]:
+) -> tuple[bytes, list[OutOfBand]]:
     """The arguments of a call of the endpoint `name`, which has these positional parameters. No arguments: no bytes.
 
     Raises `UnpicklableArgument`, which names the argument and what in it is to blame.
@@ -82,33 +81,41 @@ def loads_arguments(payload: Buffer, buffers: Iterable[Buffer] = ()) -> tuple[tu
 class _ByNamePickler(_pickle.Pickler):
     """The C pickler; raises at functions and classes of the main program, which it would pickle by name."""
 
+    def __init__(self, stream: Stream, whole_storages: bool) -> None:
+        super().__init__(stream, PROTOCOL, buffer_callback=stream.keep_in_stream)
+        self.whole_storages = whole_storages
+        self.storages: dict[int, Any] = {}
+
     def reducer_override(self, obj: object) -> Any:
         if isinstance(obj, (type, FunctionType)) and obj.__module__ in _MAIN_MODULES:
             raise _TravelsByValue
-        return NotImplemented
+        reduce = REDUCERS.get(type(obj))
+        return reduce(self, obj) if reduce is not None else NotImplemented
 
 
 class _TravelsByValue(Exception):
     pass
 
 
-def _dump(pickler: type[Pickler], value: object) -> tuple[bytes, list[PickleBuffer]]:
-    stream = BytesIO()
-    buffers: list[PickleBuffer] = []
+def _dump(pickler: Any, value: object) -> tuple[bytes, list[OutOfBand]]:
+    learn_reducers()
+    stream = Stream()
+    try:
+        pickler(stream, False).dump(value)
+    except NeedsWholeStorages:
+        stream = Stream()
+        pickler(stream, True).dump(value)
+    return stream.value(), stream.buffers
 
-    def keep_in_stream(buffer: PickleBuffer) -> bool:
-        if memoryview(buffer).nbytes < OUT_OF_BAND_BYTES:
-            return True
-        buffers.append(buffer)
-        return False
 
-    pickler(stream, PROTOCOL, buffer_callback=keep_in_stream).dump(value)
-    return stream.getvalue(), buffers
+def _is_scalar(value: object) -> bool:
+    kind = type(value)
+    return kind in _SCALARS or kind is bytes and len(value) < OUT_OF_BAND_BYTES  # type: ignore[arg-type]
 
 
 def _all_scalars(values: Iterable[object]) -> bool:
     for value in values:  # noqa: SIM110 (a generator expression would take three times as long)
-        if type(value) not in _SCALARS:
+        if type(value) not in _SCALARS and not _is_scalar(value):
             return False
     return True
 

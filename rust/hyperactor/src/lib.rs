@@ -16,6 +16,7 @@ pub mod keeper;
 pub mod link;
 pub mod logs;
 pub mod mailbox;
+pub mod memory;
 pub mod message;
 pub mod named;
 pub mod net;

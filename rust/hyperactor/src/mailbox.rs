@@ -10,8 +10,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
-
 use crate::death::Death;
 use crate::link::Link;
 use crate::message::Message;
@@ -176,7 +174,7 @@ impl State {
 
 fn refuse(message: &Message, death: &Death) {
     // A header of this kind always encodes; and a caller that is gone needs no answer.
-    let _ = message.answer(Kind::Dead(Box::new(death.clone())), Vec::<Bytes>::new());
+    let _ = message.answer(Kind::Dead(Box::new(death.clone())), Vec::new());
 }
 
 #[cfg(test)]

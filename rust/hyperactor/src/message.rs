@@ -7,7 +7,9 @@ use bytes::Bytes;
 use crate::death::{Cause, Death};
 use crate::id::{ActorId, PortId, ProcId};
 use crate::mailbox::Mailbox;
+use crate::memory::{Part, View};
 use crate::runtime::Runtime;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sys::fork::is_forked_child;
 use crate::wire::header::{Destination, Kind, MessageHeader, Sender};
@@ -28,9 +30,16 @@ pub struct Message {
     /// The payload.
     pub payload: Bytes,
     /// Buffers that belong to the payload and were never joined with it.
-    pub buffers: Vec<Bytes>,
+    pub(crate) buffers: Mutex<Vec<Kept>>,
     /// The duty to answer a request.
     pub answer: Option<Answer>,
+}
+
+/// A buffer of a message.
+pub(crate) enum Kept {
+    Here(Part),
+    /// Somebody has taken it, and may have changed it since.
+    Taken(Weak<View>),
 }
 
 /// Where the answer to one request goes. Dropped without an answer, it tells the caller so: nobody waits in vain.
@@ -45,8 +54,10 @@ pub struct Answer {
 
 impl Message {
     /// A message from a header and the parts that followed it: descriptor, payload, buffers.
-    pub fn new(header: MessageHeader, parts: Vec<Bytes>, runtime: &Arc<Runtime>) -> Self {
+    pub fn new(header: MessageHeader, parts: Vec<Part>, runtime: &Arc<Runtime>) -> Self {
         let mut parts = parts.into_iter();
+        let mut next = || parts.next().map(|part| part.to_bytes()).unwrap_or_default();
+        let (descriptor, payload) = (next(), next());
         let answer = match header.kind {
             Kind::Call => header.reply.map(|port| Answer::new(runtime, port, header.rank)),
             _ => None,
@@ -56,9 +67,9 @@ impl Message {
             rank: header.rank,
             sender: header.sender,
             call: header.reply,
-            descriptor: parts.next().unwrap_or_default(),
-            payload: parts.next().unwrap_or_default(),
-            buffers: parts.collect(),
+            descriptor,
+            payload,
+            buffers: Mutex::new(parts.map(Kept::Here).collect()),
             answer,
         }
     }
@@ -84,18 +95,34 @@ impl Message {
             call: None,
             descriptor: Bytes::new(),
             payload: Bytes::new(),
-            buffers: Vec::new(),
+            buffers: Mutex::default(),
             answer: None,
         }
     }
 
+    /// The buffers, which are the caller's own. Memory that the message came in goes to the first caller, later ones get
+    /// copies; none once it is gone.
+    pub fn take_buffers(&self) -> Option<Vec<Part>> {
+        self.buffers.lock().iter_mut().map(Kept::take).collect()
+    }
+
+    /// Copies of the buffers; none once they were taken and are gone.
+    pub fn copy_buffers(&self) -> Option<Vec<Bytes>> {
+        self.buffers.lock().iter().map(Kept::copy).collect()
+    }
+
     /// Answer a request; only the first answer counts, and without anybody waiting it does nothing.
-    pub fn answer(&self, kind: Kind, parts: Vec<Bytes>) -> Result<(), FrameError> {
+    pub fn answer(&self, kind: Kind, parts: Vec<Part>) -> Result<(), FrameError> {
         self.answer.as_ref().map_or(Ok(()), |answer| answer.send(kind, parts))
     }
 }
 
 impl Message {
+    /// Where its answer will be sent from; none where no answer is wanted any more.
+    pub fn runtime(&self) -> Option<Arc<Runtime>> {
+        self.answer.as_ref()?.runtime.upgrade()
+    }
+
     /// Take over the duty to answer: what was promised here is kept by whoever sends to the call's port.
     pub fn hand_over_answer(&self) {
         if let Some(answer) = &self.answer {
@@ -107,6 +134,26 @@ impl Message {
     pub fn refuse(&self) {
         if let Some(answer) = &self.answer {
             answer.refuse();
+        }
+    }
+}
+
+impl Kept {
+    fn take(&mut self) -> Option<Part> {
+        let view = match self {
+            Self::Here(Part::Slot(slot)) => View::of_own(slot.clone()).map(Arc::new).ok(),
+            Self::Here(Part::View(view)) => Some(view.clone()),
+            Self::Here(Part::Inline(_)) | Self::Taken(_) => None,
+        };
+        let Some(view) = view else { return self.copy().map(Part::Inline) };
+        *self = Self::Taken(Arc::downgrade(&view));
+        Some(Part::View(view))
+    }
+
+    fn copy(&self) -> Option<Bytes> {
+        match self {
+            Self::Here(part) => Some(part.to_bytes()),
+            Self::Taken(view) => Some(view.upgrade()?.to_vec().into()),
         }
     }
 }
@@ -140,7 +187,7 @@ impl Answer {
         let _ = self.send(Kind::Dead(Box::new(death)), Vec::new());
     }
 
-    fn send(&self, kind: Kind, parts: Vec<Bytes>) -> Result<(), FrameError> {
+    fn send(&self, kind: Kind, parts: Vec<Part>) -> Result<(), FrameError> {
         if self.sent.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
@@ -165,6 +212,7 @@ pub fn request(proc: ProcId, actor: ActorId, sender: Sender, rank: u32, reply: O
         reply,
         sequence: 0,
         epoch: 0,
+        memory: None,
     }
 }
 
@@ -174,7 +222,7 @@ pub fn send_answer(
     port: PortId,
     rank: u32,
     kind: Kind,
-    parts: &[Bytes],
+    parts: &[Part],
 ) -> Result<(), FrameError> {
     let header = MessageHeader {
         destination: Destination::Port(port),
@@ -184,6 +232,7 @@ pub fn send_answer(
         reply: None,
         sequence: 0,
         epoch: 0,
+        memory: None,
     };
     // A caller that is gone needs no answer.
     runtime.send(header, parts).map(drop)

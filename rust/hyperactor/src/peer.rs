@@ -8,11 +8,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::death::Death;
 use crate::id::ProcId;
 use crate::link::Link;
+use crate::memory::Part;
+use crate::memory::exchange::Exchange;
 use crate::message;
 use crate::net::edge::Edge;
 use crate::sync::Mutex;
@@ -41,7 +41,7 @@ enum Route {
 
 /// What waits for a way.
 enum Waiting {
-    Message(MessageHeader, Vec<Bytes>),
+    Message(MessageHeader, Vec<Part>),
     /// A message of another process that passes through here.
     Passing(Frame),
 }
@@ -50,15 +50,35 @@ enum Waiting {
 #[derive(Clone)]
 pub enum Way {
     /// A link that leads to it alone.
-    Link(Arc<Link>),
+    Link(Channel),
     /// An edge, which leads to others too.
     Edge(Edge),
 }
 
+/// A link to a process of this host, and the memory that it carries word of.
+#[derive(Clone)]
+pub struct Channel {
+    /// The link.
+    pub link: Arc<Link>,
+    /// The memory that both ends see.
+    pub memory: Arc<Exchange>,
+}
+
 impl Way {
-    fn send(&self, frame: &Frame) {
+    fn send(&self, header: MessageHeader, parts: Vec<Part>) -> Result<(), FrameError> {
         match self {
-            Self::Link(link) => link.send(frame, Vec::new()),
+            Self::Link(channel) => channel.memory.send(&channel.link, header, parts),
+            Self::Edge(edge) => {
+                let parts = parts.iter().map(Part::to_bytes).collect();
+                edge.send(&message::frame(&header, parts)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn pass(&self, frame: &Frame) {
+        match self {
+            Self::Link(channel) => channel.link.send(frame, Vec::new()),
             Self::Edge(edge) => edge.send(frame),
         }
     }
@@ -66,15 +86,16 @@ impl Way {
     /// By which its answers come.
     fn link(&self) -> &Arc<Link> {
         match self {
-            Self::Link(link) => link,
+            Self::Link(channel) => &channel.link,
             Self::Edge(edge) => edge.link(),
         }
     }
 
     /// What belongs to the process ends with it.
     fn close(&self) {
-        if let Self::Link(link) = self {
-            link.close();
+        if let Self::Link(channel) = self {
+            channel.link.close();
+            channel.memory.end();
         }
     }
 }
@@ -100,7 +121,7 @@ impl Peer {
     }
 
     /// Send to the process that holds the place, after all that was sent before.
-    pub fn send(&self, mut header: MessageHeader, parts: Vec<Bytes>) -> Result<Sent, FrameError> {
+    pub fn send(&self, mut header: MessageHeader, parts: Vec<Part>) -> Result<Sent, FrameError> {
         let mut state = self.state.lock();
         if let Route::Awaited(queue) = &mut state.route {
             queue.push(Waiting::Message(header, parts));
@@ -109,7 +130,7 @@ impl Peer {
         state.address(&mut header);
         match &state.route {
             Route::Dead(death) => return Ok(Sent::Dead(death.clone())),
-            Route::Open(way) => way.send(&message::frame(&header, parts)?),
+            Route::Open(way) => way.send(header, parts)?,
             Route::Awaited(_) => {}
         }
         Ok(Sent::OnItsWay)
@@ -121,7 +142,7 @@ impl Peer {
         match &mut state.route {
             Route::Awaited(queue) => queue.push(Waiting::Passing(frame)),
             Route::Dead(death) => return Sent::Dead(death.clone()),
-            Route::Open(way) => way.send(&frame),
+            Route::Open(way) => way.pass(&frame),
         }
         Sent::OnItsWay
     }
@@ -146,9 +167,9 @@ impl Peer {
                 match waiting {
                     Waiting::Message(mut header, parts) => {
                         state.address(&mut header);
-                        way.send(&message::frame(&header, parts)?);
+                        way.send(header, parts)?;
                     }
-                    Waiting::Passing(frame) => way.send(&frame),
+                    Waiting::Passing(frame) => way.pass(&frame),
                 }
             }
         }
@@ -163,11 +184,18 @@ impl Peer {
         }
     }
 
+    /// Tell the process that slabs of ours are gone.
+    pub fn forget(&self, slabs: &[u64]) {
+        if let Route::Open(Way::Link(channel)) = &self.state.lock().route {
+            channel.memory.forget(&channel.link, slabs);
+        }
+    }
+
     /// The link that leads to this very process alone, if there is one.
     pub fn link_to(&self, proc: ProcId) -> Option<Arc<Link>> {
         let state = self.state.lock();
         match &state.route {
-            Route::Open(Way::Link(link)) if state.proc == proc => Some(link.clone()),
+            Route::Open(Way::Link(channel)) if state.proc == proc => Some(channel.link.clone()),
             _ => None,
         }
     }

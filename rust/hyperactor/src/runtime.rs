@@ -16,10 +16,12 @@ use crate::keeper::KeeperCommand;
 use crate::link::{Link, Reader, Sink};
 use crate::logs::{Console, LogChange, RunPlace};
 use crate::mailbox::Mailbox;
+use crate::memory::exchange::Exchange;
+use crate::memory::{Part, Pool};
 use crate::message::Message;
 use crate::net::edge::Edge;
 use crate::park::Interrupt;
-use crate::peer::{Peer, Sent, Way};
+use crate::peer::{Channel, Peer, Sent, Way};
 use crate::reactor::Reactor;
 use crate::remembered::Remembered;
 use crate::replies::Replies;
@@ -39,6 +41,7 @@ pub struct Runtime {
     welcome: Bytes,
     log_level: OnceLock<u8>,
     reactor: Arc<Reactor>,
+    pool: Arc<Pool>,
     role: OnceLock<Role>,
     peers: RwLock<Remembered<Place, Peer>>,
     mailboxes: RwLock<Remembered<ActorId, Mailbox>>,
@@ -120,6 +123,7 @@ impl Runtime {
             host: host.into(),
             welcome,
             log_level: OnceLock::new(),
+            pool: Pool::new(&reactor),
             reactor,
             role: OnceLock::new(),
             peers: RwLock::default(),
@@ -130,6 +134,12 @@ impl Runtime {
             stacks: Arc::default(),
         });
         runtime.open_mailbox(PROCESS_ACTOR);
+        let weak = Arc::downgrade(&runtime);
+        runtime.pool.on_gone(move |slabs| {
+            let runtime = weak.upgrade();
+            let peers = runtime.map_or_else(Vec::new, |runtime| runtime.peers.read().values().cloned().collect());
+            peers.iter().for_each(|peer| peer.forget(&slabs));
+        });
         Ok(runtime)
     }
 
@@ -151,6 +161,11 @@ impl Runtime {
     /// From which level on this worker logs, where its mesh was told so before it began.
     pub fn log_level(&self) -> Option<u8> {
         self.log_level.get().copied()
+    }
+
+    /// Where large buffers are put on their way to processes of this host.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
     }
 
     pub(crate) fn reactor(&self) -> &Arc<Reactor> {
@@ -253,10 +268,12 @@ impl Runtime {
 
     /// From now on `socket` leads to `peer`.
     pub(crate) fn open_link(self: &Arc<Self>, peer: ProcId, socket: OwnedFd) -> Result<()> {
-        let sink = Arc::new(Data { runtime: Arc::downgrade(self), peer });
+        let memory = Exchange::new(&self.reactor);
+        let sink = Arc::new(Data { runtime: Arc::downgrade(self), peer, memory: memory.clone() });
         let link = Link::open(socket, Reader::default(), sink, &self.reactor)
             .map_err(|error| Error::system("watch a link", error))?;
-        Ok(self.peer_entry(peer).0.open(peer, Way::Link(link))?)
+        memory.set_link(&link);
+        Ok(self.peer_entry(peer).0.open(peer, Way::Link(Channel { link, memory }))?)
     }
 
     /// The agent, where it lives in this process.
@@ -273,20 +290,26 @@ impl Runtime {
         let _ = self.peer_entry(peer).0.open(peer, Way::Edge(edge));
     }
 
-    /// What arrived from `from` by `link`: for this process, or to be passed on.
-    pub(crate) fn arrived(self: &Arc<Self>, link: &Arc<Link>, frame: Frame, from: ProcId) {
+    /// What arrived by a link to a process of this host: for this process, or to be passed on.
+    fn arrived(self: &Arc<Self>, link: &Arc<Link>, frame: Frame, descriptors: Vec<OwnedFd>, data: &Data) {
+        let deliver = |header, parts| self.deliver(header, parts, Some(link));
         if frame.priority == Priority::Control {
-            return self.agent_says(link, &frame, from);
+            match frame.decode_header() {
+                Ok(Control::Memory(notice)) => data.memory.heed(link, *notice, frame.parts, descriptors, deliver),
+                Ok(control) => self.agent_says(link, control, data.peer),
+                Err(_) => link.close(),
+            }
+            return;
         }
         match frame.decode_header::<MessageHeader>() {
             Ok(header) if is_local_only(&header.kind) => link.close(),
             Ok(header) if header.destination.proc().place() == self.proc.place() => {
-                self.deliver(header, frame.parts, Some(link));
+                data.memory.accept(link, header, frame.parts, deliver);
             }
             Ok(header) => match self.agent() {
-                Some(agent) => agent.pass(Hop::Local(from), &header, frame),
+                Some(agent) => agent.pass(Hop::Local(data.peer), &header, frame),
                 // Whoever wants an answer gets it from the message's end.
-                None => self.deliver(header, frame.parts, Some(link)),
+                None => data.memory.accept(link, header, frame.parts, deliver),
             },
             // A peer that breaks the protocol is not listened to any more.
             Err(_) => link.close(),
@@ -294,18 +317,18 @@ impl Runtime {
     }
 
     /// The agent says something that has its place among the messages that it passes on.
-    fn agent_says(self: &Arc<Self>, link: &Arc<Link>, frame: &Frame, from: ProcId) {
-        match (self.role.get(), frame.decode_header::<Control>()) {
-            (Some(Role::Worker { agent, .. }), Ok(Control::Route { peer })) if *agent == from => {
+    fn agent_says(self: &Arc<Self>, link: &Arc<Link>, control: Control, from: ProcId) {
+        match (self.role.get(), control) {
+            (Some(Role::Worker { agent, .. }), Control::Route { peer }) if *agent == from => {
                 self.open_edge(peer, Edge::new(link.clone()));
             }
-            (Some(Role::Worker { agent, .. }), Ok(Control::Died(death))) if *agent == from => self.proc_died(*death),
+            (Some(Role::Worker { agent, .. }), Control::Died(death)) if *agent == from => self.proc_died(*death),
             _ => link.close(),
         }
     }
 
     /// Send a message to wherever its destination lies.
-    pub fn send(self: &Arc<Self>, header: MessageHeader, parts: &[Bytes]) -> std::result::Result<Sent, FrameError> {
+    pub fn send(self: &Arc<Self>, header: MessageHeader, parts: &[Part]) -> std::result::Result<Sent, FrameError> {
         let proc = header.destination.proc();
         if proc.place() == self.proc.place() {
             self.deliver(header, parts.to_vec(), None);
@@ -315,7 +338,7 @@ impl Runtime {
     }
 
     /// Deliver a message to this process, which came by `link` if it came from another.
-    pub(crate) fn deliver(self: &Arc<Self>, header: MessageHeader, parts: Vec<Bytes>, link: Option<&Arc<Link>>) {
+    pub(crate) fn deliver(self: &Arc<Self>, header: MessageHeader, parts: Vec<Part>, link: Option<&Arc<Link>>) {
         let destination = header.destination;
         let mut message = Message::new(header, parts, self);
         match destination {
@@ -633,17 +656,19 @@ pub(crate) fn send_control_with(link: &Arc<Link>, control: &Control, parts: Vec<
 struct Data {
     runtime: Weak<Runtime>,
     peer: ProcId,
+    memory: Arc<Exchange>,
 }
 
 impl Sink for Data {
-    fn frame(&self, link: &Arc<Link>, frame: Frame, _: Vec<OwnedFd>) {
+    fn frame(&self, link: &Arc<Link>, frame: Frame, descriptors: Vec<OwnedFd>) {
         if let Some(runtime) = self.runtime.upgrade() {
-            runtime.arrived(link, frame, self.peer);
+            runtime.arrived(link, frame, descriptors, self);
         }
     }
 
     /// A hint that the peer is dead. When nobody confirms it, the peer lives and only the link is gone.
     fn ended(&self, _: &Arc<Link>, error: Option<String>) {
+        self.memory.end();
         let Some(runtime) = self.runtime.upgrade() else { return };
         let (weak, peer) = (self.runtime.clone(), self.peer);
         runtime.reactor.after(CONFIRMATION_PATIENCE, move || {

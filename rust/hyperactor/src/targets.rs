@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::death::Death;
 use crate::error::{Error, Result};
 use crate::id::{ActorId, MeshId, PortId, ProcId};
+use crate::memory::Part;
 use crate::message::request;
 use crate::peer::{Peer, Sent};
 use crate::replies::{Asked, Replies};
@@ -57,12 +56,12 @@ impl Targets {
     }
 
     /// Ask all. With `fail_fast`, one that is dead makes the call ready at once.
-    pub fn call(&self, sender: ActorId, parts: &[Bytes], fail_fast: bool) -> Result<Arc<Replies>> {
+    pub fn call(&self, sender: ActorId, parts: &[Part], fail_fast: bool) -> Result<Arc<Replies>> {
         self.ask(0..self.places.len(), sender, parts, fail_fast)
     }
 
     /// Ask one.
-    pub fn call_at(&self, index: usize, sender: ActorId, parts: &[Bytes]) -> Result<Arc<Replies>> {
+    pub fn call_at(&self, index: usize, sender: ActorId, parts: &[Part]) -> Result<Arc<Replies>> {
         if index >= self.places.len() {
             let count = self.places.len();
             return Err(Error::Misuse(format!("there is no member {index} among {count}")));
@@ -71,7 +70,7 @@ impl Targets {
     }
 
     /// Tell all, wanting no answer.
-    pub fn cast(&self, sender: ActorId, parts: &[Bytes]) -> Result<()> {
+    pub fn cast(&self, sender: ActorId, parts: &[Part]) -> Result<()> {
         self.runtime.check()?;
         for index in 0..self.places.len() {
             self.send_to(index, sender, parts, None)?;
@@ -92,7 +91,7 @@ impl Targets {
         &self,
         indices: std::ops::Range<usize>,
         sender: ActorId,
-        parts: &[Bytes],
+        parts: &[Part],
         fail_fast: bool,
     ) -> Result<Arc<Replies>> {
         self.runtime.check()?;
@@ -114,7 +113,7 @@ impl Targets {
         Ok(replies)
     }
 
-    fn send_to(&self, index: usize, sender: ActorId, parts: &[Bytes], reply: Option<PortId>) -> Result<Sent> {
+    fn send_to(&self, index: usize, sender: ActorId, parts: &[Part], reply: Option<PortId>) -> Result<Sent> {
         let place = &self.places[index];
         let sender = Sender { proc: self.runtime.proc(), actor: sender };
         let header = request(place.proc(), self.actor, sender, index as u32, reply);

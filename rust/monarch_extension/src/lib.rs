@@ -4,6 +4,7 @@
 //! the interpreter lock and takes it back. No Rust lock is ever held while Python code may run, and no thread of the
 //! runtime takes the interpreter lock: it queues what happened and wakes whoever waits for it.
 
+mod buffer;
 mod death;
 mod enter;
 mod errors;
@@ -25,6 +26,8 @@ use pyo3::prelude::*;
 /// The module's table of contents.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::buffer::{Buffer, bytes_of};
     #[pymodule_export]
     use super::death::Death;
     #[pymodule_export]

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use hyperactor::message;
 use hyperactor::wire::header::Kind;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyList};
+use pyo3::types::{PyByteArray, PyBytes};
 
 use crate::death::Death;
 use crate::enter::refuse_in_forked_child;
-use crate::payload;
+use crate::payload::{self, Destination};
 
 const CALL: u8 = 0;
 const VALUE: u8 = 1;
@@ -53,6 +53,10 @@ impl From<Arc<message::Message>> for Message {
     }
 }
 
+fn taken() -> PyErr {
+    PyRuntimeError::new_err("this message was unpickled before, and what it brought is gone")
+}
+
 #[pymethods]
 impl Message {
     #[getter]
@@ -77,9 +81,14 @@ impl Message {
         PyBytes::new(py, &self.0.payload)
     }
 
-    #[getter]
-    fn buffers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.0.buffers.iter().map(|buffer| PyByteArray::new(py, buffer)))
+    fn take_buffers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let parts = self.0.take_buffers().ok_or_else(taken)?;
+        parts.into_iter().map(|part| payload::received(py, part)).collect()
+    }
+
+    fn copy_buffers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyByteArray>>> {
+        let copies = self.0.copy_buffers().ok_or_else(taken)?;
+        Ok(copies.iter().map(|copy| PyByteArray::new(py, copy)).collect())
     }
 
     #[getter]
@@ -121,7 +130,9 @@ impl Message {
             self.0.refuse();
             return Ok(());
         }
-        let parts = payload::parts(&PyBytes::new(payload.py(), &[]), payload, buffers)?;
+        let Some(runtime) = self.0.runtime() else { return Ok(()) };
+        let descriptor = PyBytes::new(payload.py(), &[]);
+        let parts = Destination::new(runtime.pool(), 1).parts(&descriptor, payload, buffers)?;
         self.0.answer(answer_kind(status)?, parts).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 

@@ -1,12 +1,28 @@
-//! Bytes of Python objects on their way into messages.
+//! Bytes of Python objects on their way into messages and out of them.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
+use hyperactor::memory::pool::Receivers;
+use hyperactor::memory::{Part, Pool};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBytes, PyMemoryView};
+use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
+
+use crate::buffer::{Buffer, Memory};
+use crate::enter::detached;
 
 /// Below this many bytes a copy costs less than keeping the Python object alive until the message has left.
 const SHARE_FROM_BYTES: usize = 4 << 10;
+
+/// From so many bytes on a buffer that one process gets is handed over in shared memory.
+const HAND_OVER_FROM_BYTES: usize = 64 << 10;
+
+/// From so many bytes on a buffer that several processes get is shown to them; each of them maps it anew.
+const SHOW_FROM_BYTES: usize = 256 << 10;
+
+/// From so many bytes on other threads may run while a buffer is copied.
+const DETACH_FROM_BYTES: usize = 1 << 20;
 
 /// The bytes of a `bytes` object, shared with it where they are many.
 pub fn shared(object: &Bound<'_, PyBytes>) -> PyResult<Bytes> {
@@ -17,21 +33,63 @@ pub fn shared(object: &Bound<'_, PyBytes>) -> PyResult<Bytes> {
     Ok(Bytes::from_owner(PyBackedBytes::from(object.clone())))
 }
 
-/// A message's parts: descriptor, payload, and a snapshot of each buffer.
-pub fn parts(
-    descriptor: &Bound<'_, PyBytes>,
-    payload: &Bound<'_, PyBytes>,
-    buffers: Option<Vec<Bound<'_, PyAny>>>,
-) -> PyResult<Vec<Bytes>> {
-    let mut parts = vec![shared(descriptor)?, shared(payload)?];
-    for buffer in buffers.into_iter().flatten() {
-        parts.push(snapshot(&buffer)?);
-    }
-    Ok(parts)
+/// Where the parts of a message go.
+pub struct Destination<'a> {
+    pub pool: &'a Arc<Pool>,
+    pub receivers: Receivers,
 }
 
-/// A copy of what an object that offers its memory holds now.
-fn snapshot(buffer: &Bound<'_, PyAny>) -> PyResult<Bytes> {
-    let copy = PyMemoryView::from(buffer)?.call_method0("tobytes")?;
-    shared(copy.cast::<PyBytes>()?)
+impl<'a> Destination<'a> {
+    pub fn new(pool: &'a Arc<Pool>, receivers: usize) -> Self {
+        Self { pool, receivers: if receivers > 1 { Receivers::Many } else { Receivers::One } }
+    }
+
+    /// A message's parts: descriptor, payload, and a snapshot of each buffer.
+    pub fn parts(
+        &self,
+        descriptor: &Bound<'_, PyBytes>,
+        payload: &Bound<'_, PyBytes>,
+        buffers: Option<Vec<Bound<'_, PyAny>>>,
+    ) -> PyResult<Vec<Part>> {
+        let mut parts = vec![shared(descriptor)?.into(), shared(payload)?.into()];
+        for buffer in buffers.into_iter().flatten() {
+            parts.push(self.snapshot(&buffer)?);
+        }
+        Ok(parts)
+    }
+
+    /// What an object that offers its memory holds now.
+    fn snapshot(&self, object: &Bound<'_, PyAny>) -> PyResult<Part> {
+        if let Some(memory) = Memory::of(object)
+            && memory.bytes().len() >= self.shared_from_bytes()
+            && let Some(slot) = self.fill(object.py(), memory.bytes())
+        {
+            return Ok(slot);
+        }
+        if let Ok(bytes) = object.cast_exact::<PyBytes>() {
+            return Ok(shared(bytes)?.into());
+        }
+        let copy = PyMemoryView::from(object)?.call_method0("tobytes")?;
+        Ok(shared(copy.cast::<PyBytes>()?)?.into())
+    }
+
+    fn shared_from_bytes(&self) -> usize {
+        match self.receivers {
+            Receivers::One => HAND_OVER_FROM_BYTES,
+            Receivers::Many => SHOW_FROM_BYTES,
+        }
+    }
+
+    fn fill(&self, py: Python<'_>, bytes: &[u8]) -> Option<Part> {
+        let fill = || self.pool.fill(bytes, self.receivers).map(Part::Slot);
+        if bytes.len() < DETACH_FROM_BYTES { fill() } else { detached(py, fill) }
+    }
+}
+
+/// An object that offers the memory of a received buffer, which is the caller's alone.
+pub fn received(py: Python<'_>, part: Part) -> PyResult<Bound<'_, PyAny>> {
+    match part {
+        Part::View(view) => Ok(Bound::new(py, Buffer::from(view))?.into_any()),
+        other => Ok(PyByteArray::new(py, &other.to_bytes()).into_any()),
+    }
 }

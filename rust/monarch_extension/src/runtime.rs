@@ -29,7 +29,7 @@ use crate::info::VERSION;
 use crate::key::ClusterKey;
 use crate::mailbox::Mailbox;
 use crate::message::answer_kind;
-use crate::payload::{parts, shared};
+use crate::payload::{Destination, shared};
 use crate::replies::Replies;
 
 #[pyclass(frozen, module = "monarch._native")]
@@ -240,13 +240,18 @@ impl Runtime {
     ) -> PyResult<()> {
         self.0.check().map_err(to_python)?;
         let port = PortId::from_bytes(call_id).ok_or_else(|| PyValueError::new_err("these bytes name no call"))?;
-        let parts = parts(&PyBytes::new(payload.py(), &[]), payload, buffers)?;
+        let parts = Destination::new(self.0.pool(), 1).parts(&PyBytes::new(payload.py(), &[]), payload, buffers)?;
         send_answer(&self.0, port, rank, answer_kind(status)?, &parts).map_err(|error| to_python(error.into()))
     }
 
     fn shutdown(&self, py: Python<'_>, grace_s: f64) -> PyResult<()> {
         let grace = grace(grace_s)?;
         interruptible(py, |interrupt| self.0.shutdown(grace, interrupt))
+    }
+
+    #[getter]
+    fn shared_memory(&self) -> (usize, usize) {
+        self.0.pool().usage()
     }
 
     #[getter]

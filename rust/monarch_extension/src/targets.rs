@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use hyperactor::id::{ActorId, MeshId};
+use hyperactor::memory::Part;
 use hyperactor::{runtime, targets};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::death::Death;
 use crate::errors::to_python;
-use crate::payload::parts;
+use crate::payload::Destination;
 use crate::replies::Replies;
 use crate::runtime::Runtime;
 
@@ -17,6 +18,18 @@ use crate::runtime::Runtime;
 pub struct Targets {
     runtime: Arc<runtime::Runtime>,
     inner: targets::Targets,
+}
+
+impl Targets {
+    fn parts(
+        &self,
+        receivers: usize,
+        descriptor: &Bound<'_, PyBytes>,
+        payload: &Bound<'_, PyBytes>,
+        buffers: Buffers<'_>,
+    ) -> PyResult<Vec<Part>> {
+        Destination::new(self.runtime.pool(), receivers).parts(descriptor, payload, buffers)
+    }
 }
 
 type Buffers<'py> = Option<Vec<Bound<'py, PyAny>>>;
@@ -44,7 +57,7 @@ impl Targets {
         buffers: Buffers<'_>,
         fail_fast: bool,
     ) -> PyResult<Replies> {
-        let parts = parts(descriptor, payload, buffers)?;
+        let parts = self.parts(self.inner.len(), descriptor, payload, buffers)?;
         let replies = self.inner.call(ActorId(sender), &parts, fail_fast).map_err(to_python)?;
         Ok(Replies::new(self.runtime.clone(), replies))
     }
@@ -58,7 +71,7 @@ impl Targets {
         payload: &Bound<'_, PyBytes>,
         buffers: Buffers<'_>,
     ) -> PyResult<Replies> {
-        let parts = parts(descriptor, payload, buffers)?;
+        let parts = self.parts(1, descriptor, payload, buffers)?;
         let replies = self.inner.call_at(index, ActorId(sender), &parts).map_err(to_python)?;
         Ok(Replies::new(self.runtime.clone(), replies))
     }
@@ -71,7 +84,7 @@ impl Targets {
         payload: &Bound<'_, PyBytes>,
         buffers: Buffers<'_>,
     ) -> PyResult<()> {
-        let parts = parts(descriptor, payload, buffers)?;
+        let parts = self.parts(self.inner.len(), descriptor, payload, buffers)?;
         self.inner.cast(ActorId(sender), &parts).map_err(to_python)
     }
 

@@ -132,7 +132,7 @@ class LocalActor(Owner):
         request = self._requests[0]
         _context.set(Context(self.instance, self.rank.rank, self.rank.extent, may_block=True))
         try:
-            (actor_class, *args), kwargs = loads_arguments(request.payload, request.buffers)
+            (actor_class, *args), kwargs = loads_arguments(request.payload, request.take_buffers())
         except BaseException as error:
             self._fail_to_start("was not made: unpickling its class and arguments", error)
             return None
@@ -243,7 +243,7 @@ class LocalActor(Owner):
         if handler.confirms:
             message.reply(_native.STATUS_VALUE, NOTHING)
         try:
-            arguments = loads_arguments(message.payload, message.buffers)
+            arguments = loads_arguments(message.payload, message.take_buffers())
             return self._with_port(message, handler, arguments) if handler.takes_port else arguments
         except BaseException as error:  # none of them is the actor's own
             self.answer_error(message, handler, error)

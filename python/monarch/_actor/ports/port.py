@@ -244,7 +244,7 @@ class PassedPort(AnsweringPort[R]):
 def _content_of(endpoint: Endpoint[..., object], message: _native.Message) -> tuple[bytes, Sequence[Buffer]]:
     """The value or the exception in an answer, packed."""
     if message.status != _native.STATUS_DEAD:
-        return message.payload, message.buffers
+        return message.payload, message.take_buffers()
     from monarch._actor.supervision import error_of_death
 
     return pack_exception(error_of_death(endpoint, message), bare=True)

@@ -30,13 +30,13 @@ def open_message(message: Message) -> tuple[int | None, Any]:
     """The rank (None where it is no answer of an endpoint) and the value; raises where the message is an exception."""
     descriptor = message.descriptor
     if descriptor == VALUE:
-        return None, loads(message.payload, message.buffers)
+        return None, loads(message.payload, message.take_buffers())
     if descriptor in (ERROR, END, GONE):
-        raise unpack_exception(message.payload, message.buffers)[0]
+        raise unpack_exception(message.payload, message.copy_buffers())[0]
     is_error, rank, label = marshal.loads(descriptor)
     if not is_error:
-        return rank, loads(message.payload, message.buffers)
-    exception, formatted = unpack_exception(message.payload, message.buffers)
+        return rank, loads(message.payload, message.take_buffers())
+    exception, formatted = unpack_exception(message.payload, message.copy_buffers())
     if not formatted:
         raise exception
     raise remote_error(f"Actor call {label} failed.", exception, formatted)

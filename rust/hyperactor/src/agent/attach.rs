@@ -182,7 +182,7 @@ impl Agent {
 
     fn answer_attach(&self, reply: Option<(PortId, u32)>, kind: Kind, text: &str) {
         let (Some(runtime), Some((port, rank))) = (self.runtime.upgrade(), reply) else { return };
-        let parts = [Bytes::new(), Bytes::copy_from_slice(text.as_bytes())];
+        let parts = [Bytes::new(), Bytes::copy_from_slice(text.as_bytes())].map(Into::into);
         // Plain data, which always encodes.
         let _ = send_answer(&runtime, port, rank, kind, &parts);
     }

@@ -26,6 +26,7 @@ use crate::death::{Cause, Death};
 use crate::id::{MeshId, PortId, ProcId};
 use crate::link::{Link, Sink};
 use crate::logs::{Credit, LogChange, Said, cost};
+use crate::memory::Part;
 use crate::message::send_answer;
 pub use crate::net::atlas::Hop;
 use crate::net::atlas::{Answer, Atlas, Layout};
@@ -367,7 +368,7 @@ impl Agent {
     /// Tell who asked for something of hosts why it cannot be done.
     fn answer_with_error(&self, port: PortId, why: &str) {
         let Some(runtime) = self.runtime.upgrade() else { return };
-        let parts = [Bytes::new(), Bytes::copy_from_slice(why.as_bytes())];
+        let parts = [Bytes::new(), Bytes::copy_from_slice(why.as_bytes())].map(Into::into);
         // Plain data, which always encodes.
         let _ = send_answer(&runtime, port, 0, Kind::Error, &parts);
     }
@@ -711,7 +712,7 @@ impl Agent {
         match frame.decode_header::<MessageHeader>() {
             Ok(header) if header.destination.proc().place() == runtime.proc().place() => {
                 self.network.state.lock().atlas.acquaint(header.sender.proc.place(), from);
-                runtime.deliver(header, frame.parts, Some(link));
+                runtime.deliver(header, frame.parts.into_iter().map(Part::Inline).collect(), Some(link));
             }
             Ok(header) => self.pass(from, &header, frame),
             Err(_) => link.close(),

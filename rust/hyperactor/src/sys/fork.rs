@@ -14,6 +14,7 @@ const TRACKED_DESCRIPTORS: usize = 1 << 16;
 
 static OPEN: [AtomicU64; TRACKED_DESCRIPTORS / 64] = [const { AtomicU64::new(0) }; TRACKED_DESCRIPTORS / 64];
 static FORKED: AtomicBool = AtomicBool::new(false);
+static FORKS: AtomicU64 = AtomicU64::new(0);
 static HANDLER: Once = Once::new();
 
 /// Whether this process was forked from one in which [`install`] had been called.
@@ -24,10 +25,19 @@ pub fn is_forked_child() -> bool {
 /// From now on a forked child closes our descriptors and knows what it is.
 pub fn install() {
     HANDLER.call_once(|| {
-        // SAFETY: `in_child` is a function for the whole life of the process that only loads and stores atomics and
-        // calls close, all of which are async-signal-safe.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        // SAFETY: both are functions for the whole life of the process that only load and store atomics and call close,
+        // all of which are async-signal-safe.
+        unsafe { libc::pthread_atfork(Some(before_fork), None, Some(in_child)) };
     });
+}
+
+/// How often this process was forked since [`install`]: what a child may see of its memory.
+pub fn forks() -> u64 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+extern "C" fn before_fork() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
 extern "C" fn in_child() {

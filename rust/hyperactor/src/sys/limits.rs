@@ -76,11 +76,43 @@ fn task_limit() -> Option<(u64, u64, String)> {
     None
 }
 
+/// How many bytes of memory this process may use at most, together with others: what its control group allows, or all
+/// that the machine has.
+pub fn memory() -> usize {
+    let whole = rustix::param::page_size().saturating_mul(physical_pages());
+    control_group_memory().map_or(whole, |allowed| allowed.min(whole))
+}
+
+#[allow(unsafe_code)] // It has no safe form.
+fn physical_pages() -> usize {
+    // SAFETY: sysconf only answers.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }).unwrap_or(0)
+}
+
+/// The tightest limit of the group and those around it.
 #[cfg(target_os = "linux")]
-fn control_group_limit() -> Option<(u64, u64, String)> {
+fn control_group_memory() -> Option<usize> {
+    let folder = control_group()?;
+    let around = std::path::Path::new(&folder).ancestors().take_while(|folder| folder.starts_with("/sys/fs/cgroup"));
+    around.filter_map(|folder| std::fs::read_to_string(folder.join("memory.max")).ok()?.trim().parse().ok()).min()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn control_group_memory() -> Option<usize> {
+    None
+}
+
+/// The folder of this process's control group.
+#[cfg(target_os = "linux")]
+fn control_group() -> Option<String> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let folder = format!("/sys/fs/cgroup{path}");
+    Some(format!("/sys/fs/cgroup{path}"))
+}
+
+#[cfg(target_os = "linux")]
+fn control_group_limit() -> Option<(u64, u64, String)> {
+    let folder = control_group()?;
     let number = |file: &str| std::fs::read_to_string(format!("{folder}/{file}")).ok()?.trim().parse::<u64>().ok();
     Some((number("pids.current")?, number("pids.max")?, format!("{folder}/pids.max")))
 }
@@ -116,6 +148,11 @@ mod tests {
     fn an_absurd_number_of_processes_names_the_limit_and_the_remedy() {
         let error = check_processes(1 << 40).unwrap_err().to_string();
         assert!(error.contains("RLIMIT_NOFILE") && error.contains("ulimit -n"), "{error}");
+    }
+
+    #[test]
+    fn there_is_memory() {
+        assert!(memory() > 1 << 20);
     }
 
     #[test]

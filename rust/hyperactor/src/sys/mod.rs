@@ -2,6 +2,7 @@
 
 pub mod fork;
 pub mod limits;
+pub mod memory;
 pub mod poll;
 pub mod process;
 pub mod signals;

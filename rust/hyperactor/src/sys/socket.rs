@@ -32,7 +32,13 @@ pub fn send(socket: impl AsFd, parts: &[IoSlice<'_>], descriptors: &[OwnedFd]) -
         return Err(io::Error::other("too many descriptors for one frame"));
     }
     let flags = SendFlags::DONTWAIT | no_signal();
-    retry(|| rustix::net::sendmsg(&socket, parts, &mut control, flags))
+    match retry(|| rustix::net::sendmsg(&socket, parts, &mut control, flags)) {
+        // More of this user's descriptors are on their way than the limit allows: room comes as they are received.
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::TOOMANYREFS.raw_os_error()) => {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+        sent => sent,
+    }
 }
 
 /// Receive without waiting; received descriptors are appended to `descriptors`. Zero is the end.

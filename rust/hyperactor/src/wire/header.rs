@@ -25,6 +25,62 @@ pub struct MessageHeader {
     pub sequence: u64,
     /// The route that the sender took it to be on; raised when a gateway dies.
     pub epoch: u32,
+    /// What it says about memory that the two processes share. A message that leaves the host says nothing of it.
+    pub memory: Option<Box<MemoryNotice>>,
+}
+
+/// What one process tells another about memory of one of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryNotice {
+    /// Slabs of the sender's, whose descriptors come with the frame.
+    pub slabs: Vec<SlabNotice>,
+    /// Parts of the message that lie in slabs of the sender's.
+    pub lent: Vec<Lent>,
+    /// Leases on the receiver's slots that have ended.
+    pub returned: Vec<Returned>,
+    /// Slabs of the sender's that are gone.
+    pub gone: Vec<u64>,
+    /// Leases on the receiver's slots that could not be seen: their bytes are wanted instead.
+    pub missing: Vec<u64>,
+    /// The lease whose bytes are the frame's part.
+    pub supplied: Option<u64>,
+}
+
+/// Memory that a process shows to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlabNotice {
+    /// Its name; never used twice by one process.
+    pub id: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// Tells the right descriptor from a wrong one: where a limit lets one get lost, the next would take its place.
+    pub identity: u64,
+    /// Whether the receiver sees a slot alone, and may write to it.
+    pub is_handed_over: bool,
+}
+
+/// A part of a message in a slab.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lent {
+    /// Which part.
+    pub part: u16,
+    /// In which slab.
+    pub slab: u64,
+    /// Where in it.
+    pub offset: u64,
+    /// How long.
+    pub bytes: u64,
+    /// Under which name it is given back.
+    pub lease: u64,
+}
+
+/// The end of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Returned {
+    /// Which lease.
+    pub lease: u64,
+    /// Whether others may still see the memory.
+    pub is_retired: bool,
 }
 
 /// Where a message goes.
@@ -138,6 +194,8 @@ pub enum Control {
         /// Who is reached.
         peer: ProcId,
     },
+    /// Process to process, on the link that messages take: word of memory that has no message to go with.
+    Memory(Box<MemoryNotice>),
 }
 
 /// Start the processes of a mesh, or those of them that lie on one host.
