@@ -60,7 +60,7 @@ class Controllers(Owner):
 
     def _answer(self, message: _native.Message, name: str) -> None:
         try:
-            (actor_class, *args), kwargs = loads_arguments(message.payload, message.buffers)
+            (actor_class, *args), kwargs = loads_arguments(message.payload, message.take_buffers())
             answer = dumps(self._get_or_spawn(name, actor_class, args, kwargs))
         except BaseException as error:  # whatever class and arguments do, others want to be answered
             message.reply(_native.STATUS_ERROR, *pack_exception(error))
