@@ -189,7 +189,7 @@ def pack_exception(exception: BaseException, bare: bool = False) -> tuple[bytes,
     return dumps((*summary, b"", why_not))[0], []
 
 
-def _dump_rebuildable(form: object) -> tuple[bytes, list[PickleBuffer]]:
+def _dump_rebuildable(form: object) -> tuple[bytes, list[OutOfBand]]:
     from .pickling import dumps, loads
 
     payload, buffers = dumps(form)
