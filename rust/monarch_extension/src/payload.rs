@@ -15,11 +15,8 @@ use crate::enter::detached;
 /// Below this many bytes a copy costs less than keeping the Python object alive until the message has left.
 const SHARE_FROM_BYTES: usize = 4 << 10;
 
-/// From so many bytes on a buffer that one process gets is handed over in shared memory.
-const HAND_OVER_FROM_BYTES: usize = 64 << 10;
-
-/// From so many bytes on a buffer that several processes get is shown to them; each of them maps it anew.
-const SHOW_FROM_BYTES: usize = 256 << 10;
+/// From so many bytes on a buffer travels in shared memory.
+const SLOT_FROM_BYTES: usize = 64 << 10;
 
 /// From so many bytes on other threads may run while a buffer is copied.
 const DETACH_FROM_BYTES: usize = 1 << 20;
@@ -61,7 +58,7 @@ impl<'a> Destination<'a> {
     /// What an object that offers its memory holds now.
     fn snapshot(&self, object: &Bound<'_, PyAny>) -> PyResult<Part> {
         if let Some(memory) = Memory::of(object)
-            && memory.bytes().len() >= self.shared_from_bytes()
+            && memory.bytes().len() >= SLOT_FROM_BYTES
             && let Some(slot) = self.fill(object.py(), memory.bytes())
         {
             return Ok(slot);
@@ -71,13 +68,6 @@ impl<'a> Destination<'a> {
         }
         let copy = PyMemoryView::from(object)?.call_method0("tobytes")?;
         Ok(shared(copy.cast::<PyBytes>()?)?.into())
-    }
-
-    fn shared_from_bytes(&self) -> usize {
-        match self.receivers {
-            Receivers::One => HAND_OVER_FROM_BYTES,
-            Receivers::Many => SHOW_FROM_BYTES,
-        }
     }
 
     fn fill(&self, py: Python<'_>, bytes: &[u8]) -> Option<Part> {
