@@ -14,7 +14,7 @@ use hyperactor::memory::{Part, Pool};
 use hyperactor::message::request;
 use hyperactor::reactor::Reactor;
 use hyperactor::sys::socket;
-use hyperactor::wire::header::{MessageHeader, Sender};
+use hyperactor::wire::header::{Control, MessageHeader, Sender};
 use hyperactor::wire::{Frame, Priority};
 use parking_lot::{Condvar, Mutex};
 use proptest::prelude::*;
@@ -70,7 +70,8 @@ impl Sink for End {
         }
         let is_lost = !descriptors.is_empty() && self.loses();
         let descriptors = if is_lost { Vec::new() } else { descriptors };
-        self.memory.heed(link, frame.decode_header().unwrap(), frame.parts, descriptors, deliver);
+        let Ok(Control::Memory(notice)) = frame.decode_header() else { panic!("word of something else than memory") };
+        self.memory.heed(link, *notice, frame.parts, descriptors, deliver);
     }
 
     fn ended(&self, _: &Arc<Link>, _: Option<String>) {
