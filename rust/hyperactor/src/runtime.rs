@@ -307,7 +307,9 @@ impl Runtime {
                 data.memory.accept(link, header, frame.parts, deliver);
             }
             Ok(header) => match self.agent() {
-                Some(agent) => agent.pass(Hop::Local(data.peer), &header, frame),
+                Some(agent) if header.memory.is_none() => agent.pass(Hop::Local(data.peer), &header, frame),
+                // What it says about memory is for the next process alone.
+                Some(_) => link.close(),
                 // Whoever wants an answer gets it from the message's end.
                 None => data.memory.accept(link, header, frame.parts, deliver),
             },

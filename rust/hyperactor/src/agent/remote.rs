@@ -710,6 +710,8 @@ impl Agent {
     fn edge_message(self: &Arc<Self>, from: Hop, link: &Arc<Link>, frame: Frame) {
         let Some(runtime) = self.runtime.upgrade() else { return };
         match frame.decode_header::<MessageHeader>() {
+            // Memory is a matter of one host's processes.
+            Ok(header) if header.memory.is_some() => link.close(),
             Ok(header) if header.destination.proc().place() == runtime.proc().place() => {
                 self.network.state.lock().atlas.acquaint(header.sender.proc.place(), from);
                 runtime.deliver(header, frame.parts.into_iter().map(Part::Inline).collect(), Some(link));

@@ -96,7 +96,7 @@ impl Exchange {
                     notice.lent.push(lent);
                     Bytes::new()
                 }
-                None => slot.to_vec().into(),
+                None => slot.to_bytes(),
             },
             other => other.to_bytes(),
         });
@@ -222,7 +222,7 @@ impl Exchange {
         };
         if let Some(slot) = slot {
             let notice = MemoryNotice { supplied: Some(lease), ..MemoryNotice::default() };
-            tell(link, notice, vec![slot.to_vec().into()], Vec::new());
+            tell(link, notice, vec![slot.to_bytes()], Vec::new());
         }
     }
 

@@ -36,11 +36,11 @@ pub enum Part {
 }
 
 impl Part {
-    /// The bytes, whatever it takes to get them.
+    /// The bytes, which are copied only where they lie in memory of another process.
     pub fn to_bytes(&self) -> Bytes {
         match self {
             Self::Inline(bytes) => bytes.clone(),
-            Self::Slot(slot) => slot.to_vec().into(),
+            Self::Slot(slot) => slot.to_bytes(),
             Self::View(view) => view.to_vec().into(),
         }
     }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::reactor::Reactor;
@@ -365,10 +366,13 @@ impl Slot {
         self.is_retired.store(true, Ordering::Relaxed);
     }
 
-    /// A copy of what is in it.
-    pub fn to_vec(&self) -> Vec<u8> {
-        let range = self.offset..self.offset + self.bytes;
-        self.slab.mapping().map_or_else(|_| Vec::new(), |mapping| mapping.read(range))
+    /// What is in it, for whoever cannot be lent it; the slot stays taken until the bytes are gone.
+    pub fn to_bytes(self: &Arc<Self>) -> Bytes {
+        match self.slab.mapping() {
+            Ok(mapping) => mapping.bytes(self.offset..self.offset + self.bytes, self.clone()),
+            // What is not mapped was written through the descriptor, so it can be read through it too.
+            Err(_) => memory::read(&self.slab.fd, self.offset, self.bytes).unwrap_or_default().into(),
+        }
     }
 
     /// Its memory in this process, for a receiver that lives here.
@@ -445,7 +449,7 @@ mod tests {
                 prop_assert!(pool.usage().0 <= BOUND);
                 prop_assert_eq!(pool.usage().1, taken.len());
                 for (number, bytes, slot) in &taken {
-                    prop_assert!(slot.to_vec() == content(*number, *bytes));
+                    prop_assert!(slot.to_bytes() == content(*number, *bytes));
                 }
             }
             taken.clear();

@@ -7,7 +7,9 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// Smallest granule in which memory is mapped, on any system.
@@ -100,6 +102,13 @@ impl Mapping {
         unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), self.at(offset), source.len()) };
     }
 
+    /// What `range` holds, without a copy; nobody writes there as long as the bytes or copies of them live, for which
+    /// they keep `holder`.
+    pub fn bytes<H: Send + 'static>(self: Arc<Self>, range: Range<usize>, holder: H) -> Bytes {
+        assert!(range.start <= range.end && range.end <= self.bytes, "what is shown lies in its mapping");
+        Bytes::from_owner(Shown { mapping: self, range, _holder: holder })
+    }
+
     /// A copy of what `range` holds.
     pub fn read(&self, range: Range<usize>) -> Vec<u8> {
         assert!(range.start <= range.end && range.end <= self.bytes, "what is copied lies in its mapping");
@@ -110,6 +119,21 @@ impl Mapping {
             copy.set_len(range.len());
         }
         copy
+    }
+}
+
+/// A piece of a mapping that nobody writes to.
+struct Shown<H> {
+    mapping: Arc<Mapping>,
+    range: Range<usize>,
+    _holder: H,
+}
+
+impl<H> AsRef<[u8]> for Shown<H> {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the range was checked to lie in the mapping, which lives as long as this value, and while the holder
+        // lives nobody writes to it.
+        unsafe { std::slice::from_raw_parts(self.mapping.at(self.range.start), self.range.len()) }
     }
 }
 
@@ -135,6 +159,21 @@ pub fn write(fd: impl AsFd, source: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A copy of `bytes` bytes of the memory behind `fd`, from `offset` on.
+pub fn read(fd: impl AsFd, offset: usize, bytes: usize) -> io::Result<Vec<u8>> {
+    let mut copy = vec![0; bytes];
+    let mut filled = 0;
+    while filled < bytes {
+        match rustix::io::pread(&fd, &mut copy[filled..], (offset + filled) as u64) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(copy)
 }
 
 /// Copy `source` to `target` with as many threads as it pays to have: new memory is made while it is filled.
