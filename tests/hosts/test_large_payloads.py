@@ -12,7 +12,7 @@ import pytest
 from conftest import eventually
 from host_programs import HostProgram
 from monarch.actor import Channel, HostMesh, MeshFailure, SupervisionError, this_host
-from payload_actors import LARGE_BYTES, Keeper, slots_taken
+from payload_actors import LARGE_BYTES, Keeper, forget_other_tests, slots_taken
 
 Start = Callable[..., HostProgram]
 Attach = Callable[..., HostMesh]
@@ -21,6 +21,7 @@ WITHIN_S = 60.0
 
 @pytest.fixture(autouse=True)
 def what_was_lent_comes_back() -> Iterator[None]:
+    forget_other_tests()
     yield
     eventually(lambda: slots_taken() == 0, "the return of all slots")
 

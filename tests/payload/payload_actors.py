@@ -12,10 +12,22 @@ from monarch.actor import Actor, Channel, Port, endpoint
 LARGE_BYTES = 3 << 20
 
 
+_of_others = 0
+
+
 def slots_taken() -> int:
-    """How many slots of this process's slabs somebody has."""
-    assert context._process is not None
-    return context._process.runtime.shared_memory[1]
+    """How many slots of this process's slabs somebody has, since this test began."""
+    return _slots() - _of_others
+
+
+def forget_other_tests() -> None:
+    """What other tests have lent to actors that live on is no matter of the one that begins."""
+    global _of_others
+    _of_others = _slots()
+
+
+def _slots() -> int:
+    return context._process.runtime.shared_memory[1] if context._process is not None else 0
 
 
 def slab_bytes() -> int:

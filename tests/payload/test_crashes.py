@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from conftest import assert_gone, eventually, marked_environment, marked_processes
 from monarch.actor import MeshFailure, ProcMesh, SupervisionError
-from payload_actors import LARGE_BYTES, Keeper, memory_mb, slab_bytes, slots_taken
+from payload_actors import LARGE_BYTES, Keeper, forget_other_tests, memory_mb, slab_bytes, slots_taken
 
 Spawn = Callable[..., ProcMesh]
 WITHIN_S = 60.0
@@ -38,6 +38,11 @@ def test_a_client_that_ends_with_leases_leaves_nothing(how: signal.Signals, tmp_
         client.communicate(timeout=WITHIN_S)
     assert_gone(lambda: marked_processes(mark), "after the client's end")
     assert shared_memory() <= before
+
+
+@pytest.fixture(autouse=True)
+def only_this_test_lends() -> None:
+    forget_other_tests()
 
 
 def shared_memory() -> set[str]:

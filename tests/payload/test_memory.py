@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 from conftest import eventually
 from monarch.actor import ActorMesh, ProcMesh, SupervisionError
-from payload_actors import LARGE_BYTES, Keeper, allow_descriptors, memory_mb, slab_bytes, slots_taken
+from payload_actors import (
+    LARGE_BYTES,
+    Keeper,
+    allow_descriptors,
+    forget_other_tests,
+    memory_mb,
+    slab_bytes,
+    slots_taken,
+)
 
 Spawn = Callable[..., ProcMesh]
 WITHIN_S = 60.0
@@ -25,6 +33,7 @@ def keepers(spawn_procs: Spawn) -> ActorMesh[Keeper]:
 
 @pytest.fixture(autouse=True)
 def what_was_lent_comes_back() -> Iterator[None]:
+    forget_other_tests()
     yield
     eventually(lambda: slots_taken() == 0, "the return of all slots")
 
