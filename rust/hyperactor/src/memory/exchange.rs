@@ -109,7 +109,7 @@ impl Exchange {
     }
 
     /// Give the peer a lease on a slot, whose slab it is shown if it has not seen it; none where it cannot be.
-    fn lend(&self, link: &Link, part: usize, slot: &Arc<Slot>) -> Option<Lent> {
+    fn lend(&self, link: &Arc<Link>, part: usize, slot: &Arc<Slot>) -> Option<Lent> {
         let mut ours = self.ours.lock();
         if ours.closed {
             return None;
@@ -261,7 +261,7 @@ impl Exchange {
     }
 
     /// Slabs of ours are gone: the peer need not keep them.
-    pub fn forget(&self, link: &Link, slabs: &[u64]) {
+    pub fn forget(&self, link: &Arc<Link>, slabs: &[u64]) {
         let gone: Vec<u64> = {
             let mut ours = self.ours.lock();
             slabs.iter().copied().filter(|slab| ours.shown.remove(slab)).collect()
@@ -362,7 +362,7 @@ impl Returns {
 /// Long against a call, so that a dialogue needs no frames of its own; short against how long slots stay warm.
 const RETURN_DELAY: Duration = Duration::from_millis(5);
 
-fn tell(link: &Link, notice: MemoryNotice, parts: Vec<Bytes>, descriptors: Vec<OwnedFd>) {
+fn tell(link: &Arc<Link>, notice: MemoryNotice, parts: Vec<Bytes>, descriptors: Vec<OwnedFd>) {
     // Plain data, which always encodes.
     if let Ok(mut frame) = Frame::new(Priority::Control, &Control::Memory(Box::new(notice)), parts) {
         frame.descriptors = descriptors.len() as u8;
