@@ -88,7 +88,7 @@ def assert_same(value: Any, other: Any) -> None:
         assert value == other
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(values, st.booleans())
 def test_whatever_is_sent_arrives_as_plain_pickling_would_have_it(value: Any, twice: bool) -> None:
     value = [value, value] if twice else value

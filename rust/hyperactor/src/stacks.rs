@@ -95,7 +95,7 @@ pub(crate) fn answer(stacks: &Arc<OnceLock<Arc<Stacks>>>, request: Message) {
     let _ = std::thread::Builder::new().name("monarch-stacks".into()).spawn(move || {
         signals::block_all();
         // A header of this kind always encodes; and a caller that is gone needs no answer.
-        let _ = request.answer(Kind::Value, vec![Bytes::new(), Bytes::from(stacks.wait().get())]);
+        let _ = request.answer(Kind::Value, vec![Bytes::new().into(), Bytes::from(stacks.wait().get()).into()]);
     });
 }
 
