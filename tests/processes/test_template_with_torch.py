@@ -80,6 +80,21 @@ def test_a_template_that_is_unfit_is_replaced_by_the_keeper(
     assert done.starts == [f"worker {n} is a copy of the keeper: with torch: {UNFIT[torch]}" for n in range(2)]
 
 
+def test_a_template_outlives_the_worker_that_it_was_made_for(run_program: RunProgram, tmp_path: Path) -> None:
+    place = tmp_path / "packages"
+    place.mkdir()
+    (place / "torch.py").write_text(HEAD.format("False").replace("print", "int"))
+    body = """
+    procs = this_host().spawn_procs()
+    first = procs.spawn("start", Start).parent.call_one().get()
+    procs.stop().get()
+    print(json.dumps(first == start().parent.call_one().get()))
+    """
+    done = run_program(body, PYTHONPATH=str(place), MONARCH_WORKER_TEMPLATE="torch")
+    assert done.result is True
+    assert done.starts == [f"worker {n} is a copy of a template: torch" for n in range(2)]
+
+
 def test_another_torch_than_the_programs_is_not_taken(run_program: RunProgram, tmp_path: Path) -> None:
     for place in ("first", "second"):
         (tmp_path / place).mkdir()

@@ -9,7 +9,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::process::{Pid, getpid};
 
 use super::complain;
-use super::launch::Newcomer;
+use super::launch::{MARK_VARIABLE, Newcomer};
 use super::template::{End, Template, Variable, different_variable, variables_like};
 use super::variant::{State, Variant};
 use crate::sys::process::{self, copy};
@@ -205,7 +205,11 @@ fn own_objection() -> Option<String> {
 fn settle_template(keeper: Pid, socket: &OwnedFd, newcomer: &Newcomer) {
     let request = &newcomer.request;
     let own = std::env::args_os().chain([OsString::from(&request.variant)]).collect::<Vec<_>>();
-    let settled = copy::settle(keeper, socket, None).and_then(|()| process::show_as(&own, &request.environment));
+    // With the mark of the worker whose launch it was made for, it would be taken for something that this one left.
+    let mark = std::env::var_os(MARK_VARIABLE).map(|mark| (MARK_VARIABLE.into(), mark));
+    let others = request.environment.iter().filter(|(name, _)| name != MARK_VARIABLE).cloned();
+    let environment: Vec<Variable> = others.chain(mark).collect();
+    let settled = copy::settle(keeper, socket, None).and_then(|()| process::show_as(&own, &environment));
     if let Err(error) = settled {
         complain("a copy of this process cannot become a template", &error);
         copy::end(1);

@@ -48,7 +48,8 @@ impl Workers {
     pub(super) fn signal(&self, launch: u64, signal: i32) {
         let Some(signal) = Signal::from_named_raw(signal) else { return };
         for (&pid, _) in self.live.iter().filter(|&(_, &live)| live == launch) {
-            let _ = kill_process_group(pid, signal);
+            // A copy that has only just been made leads no group yet.
+            let _ = kill_process_group(pid, signal).or_else(|_| kill_process(pid, signal));
         }
     }
 
