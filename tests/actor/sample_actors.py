@@ -271,6 +271,15 @@ class BadEnd(Actor):
         raise ValueError("bad end")
 
 
+class OwnerOfBadEnds(Actor):
+    @endpoint
+    def stop_them(self) -> str:
+        procs = this_host().spawn_procs()
+        procs.spawn("bad", BadEnd).hello.call_one().get()
+        error = procs.stop().exception(timeout=30)
+        return "bad end" if isinstance(error, ValueError) and "bad end" in str(error) else repr(error)
+
+
 class Left(Actor):
     @endpoint
     async def play(self, other: Right, rounds: int) -> int:

@@ -28,6 +28,7 @@ from sample_actors import (
     Left,
     Nested,
     Notes,
+    OwnerOfBadEnds,
     SelfStop,
     Where,
     refuse,
@@ -91,6 +92,20 @@ def test_stop_interrupts_a_sync_endpoint_that_does_not_end(one: ProcMesh, tmp_pa
 def test_an_exception_of_cleanup_is_the_result_of_stop(one: ProcMesh) -> None:
     with pytest.raises(ActorError, match="bad end"):
         one.spawn("bad", BadEnd).stop().get(timeout=20)
+
+
+def test_an_exception_of_cleanup_is_the_result_of_the_stop_of_its_processes(spawn_procs: SpawnProcs) -> None:
+    procs = spawn_procs({"gpus": 2})
+    procs.spawn("bad", BadEnd).hello.call().get(timeout=20)
+    for stop in (procs.stop(), procs.stop()):
+        with pytest.raises(ActorError, match="bad end") as caught:
+            stop.get(timeout=20)
+        assert isinstance(caught.value, ValueError)
+
+
+def test_an_actor_hears_of_the_cleanup_in_processes_that_it_stops(one: ProcMesh) -> None:
+    owner: Any = one.spawn("owner", OwnerOfBadEnds)
+    assert owner.stop_them.call_one().get(timeout=60) == "bad end"
 
 
 def test_stopping_processes_runs_cleanup_in_them(spawn_procs: SpawnProcs, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import monarch.actor
 from members import BEATEN, Family, Member, cause_of, note
 from monarch._actor.context import process
-from monarch.actor import MeshFailure, SupervisionError, this_host
+from monarch.actor import ActorError, MeshFailure, SupervisionError, this_host
 from states import View
 
 # Nothing takes that long, not on a busy machine either.
@@ -203,7 +203,8 @@ class Program:
     def stop(self) -> list[int]:
         """Stop everything; the processes that are left."""
         for stop in [mesh.stop() for name, mesh in self.family.meshes.items() if name[0] == "P"]:
-            stop.get(timeout=PATIENCE_S)
+            with contextlib.suppress(ActorError):  # of a `__cleanup__` that raises on purpose
+                stop.get(timeout=PATIENCE_S)
         with contextlib.suppress(TimeoutError):
             wait_until(lambda: not any(map(is_alive, self.pids)))
         return [pid for pid in self.pids if is_alive(pid)]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class ProcMeshRoot(MeshRoot):
     """A process mesh as it was made."""
 
-    __slots__ = ("actors", "host", "mesh")
+    __slots__ = ("actors", "cleanup_failure", "host", "mesh")
 
     member = "process"
 
@@ -42,6 +42,7 @@ class ProcMeshRoot(MeshRoot):
         super().__init__(mesh, name, region, region)
         self.mesh = mesh
         self.host = host
+        self.cleanup_failure: tuple[bytes, Any] | None = None  # what a `__cleanup__` raised first, as it travels
         self.actors: WeakSet[ActorMeshRoot] = WeakSet()  # what was spawned on it from here
         _roots[mesh] = self
 
@@ -62,6 +63,11 @@ class ProcMeshRoot(MeshRoot):
 
 # Copies of a reference that arrive here again and again are one mesh.
 _roots: WeakValueDictionary[bytes, ProcMeshRoot] = WeakValueDictionary()
+
+
+def known_root(mesh: bytes) -> ProcMeshRoot | None:
+    """The mesh of this identity, if anything here still refers to it."""
+    return _roots.get(mesh)
 
 
 class ProcMesh(MeshTrait):
@@ -145,7 +151,8 @@ class ProcMesh(MeshTrait):
     def stop(self, reason: str = "stopped by client") -> Future[None]:
         """End the processes in order: actors run `__cleanup__`, interpreters finish normally, who hangs is killed.
 
-        Starts at once and may be repeated. Raises `ValueError` on a view or a reference that arrived here.
+        Starts at once and may be repeated. The result raises the first exception of a `__cleanup__`. Raises
+        `ValueError` on a view or a reference that arrived here.
         """
         if not self._owned:
             raise ValueError(

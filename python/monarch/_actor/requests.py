@@ -57,6 +57,11 @@ def stop(actor: bytes, reason: str) -> bytes:
     return encode("stop", actor, reason)
 
 
+def cleanup_failed(mesh: bytes) -> bytes:
+    """Tell whoever spawned these processes that a `__cleanup__` raised at the end of one; the payload is what."""
+    return encode("cleanup failed", mesh)
+
+
 def set_log_level(level: int) -> bytes:
     """Let the root logger of a process have this level."""
     return encode("log level", level)

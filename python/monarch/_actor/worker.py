@@ -35,6 +35,7 @@ def main(control: int) -> int:
     settings.inherit(welcome["settings"])
     _share_cores(procs)
     process = Process(runtime, procs._root.host_of(runtime.rank), procs._with_region(Region.of_rank(runtime.rank)))
+    process.spawned_by = welcome["spawner"]
     context._process = process
     thread_context.install()
     signal.signal(signal.SIGTERM, _terminate)

@@ -493,3 +493,4 @@ class LocalActor(Owner):
 
             print(f"monarch: __cleanup__ of actor {self.name} failed", file=sys.stderr)
             traceback.print_exception(type(cleanup_error), cleanup_error, cleanup_error.__traceback__)
+            self.process.cleanup_failed(cleanup_error)

@@ -123,7 +123,7 @@ def _start_variables() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1"}
 
 
-def welcome(procs: ProcMesh, bootstrap: Callable[[], Any] | None, is_bound: bool) -> bytes:
+def welcome(procs: ProcMesh, spawner: tuple[bytes, int], bootstrap: Callable[[], Any] | None, is_bound: bool) -> bytes:
     """What the worker is told first: where it is, and what makes imports work as in the program.
 
     One `is_bound` to cores by its command keeps those, instead of the program's.
@@ -131,6 +131,7 @@ def welcome(procs: ProcMesh, bootstrap: Callable[[], Any] | None, is_bound: bool
     return pickle.dumps(
         {
             "procs": procs,
+            "spawner": spawner,
             "host": this_host()._identities(),
             "path": [_absolute(entry) for entry in sys.path],
             "argv": list(getattr(sys, "argv", [])),

@@ -13,7 +13,7 @@ from monarch._actor import logs, proc_mesh_hooks, requests, settings
 from monarch._actor.answers import answered_by_all
 from monarch._actor.causes import Cause
 from monarch._actor.context import context
-from monarch._actor.errors import pack_exception
+from monarch._actor.errors import pack_exception, remote_error, unpack_exception
 from monarch._actor.future import Future, raise_unhandled_failure
 from monarch._actor.identity import ProcId
 from monarch._actor.local import launch
@@ -64,6 +64,7 @@ class Process:
         self.identity = ProcId(runtime.mesh, runtime.rank, proc_mesh._root.name)
         self.pid = os.getpid()
         self.ownership = _native.Ownership(runtime)
+        self.spawned_by: tuple[bytes, int] | None = None  # in a worker: the process of who owns it
         self.root: Owner | None = None  # the program itself, in a client
         self.root_context: Context | None = None
         self.controllers: Controllers | None = None  # in a client, once one was asked for
@@ -114,7 +115,8 @@ class Process:
         owner = context().actor_instance._owner
         root = ProcMeshRoot(_native.new_id(), name, extent.region, host)
         procs = ProcMesh(root, root.region, owned=True)
-        welcome = launch.welcome(procs, bootstrap, is_bound=any(prefix for prefix, *_ in commands))
+        spawner = self.runtime.mesh, self.runtime.rank
+        welcome = launch.welcome(procs, spawner, bootstrap, is_bound=any(prefix for prefix, *_ in commands))
         owner.proc_meshes[root.mesh] = root
         self.ownership.spawn_procs(owner.actor, root.mesh, extent.nelements)
         try:
@@ -254,13 +256,27 @@ class Process:
             root.note_stopped(reason)
             replies = self.runtime.stop_procs(root.mesh, reason, settings.seconds("process_exit_timeout"))
             subject = Subject(f"{root.name}.stop", root.region.extent, root)
-            root.stopping = Future._of(replies, 1, _gone, subject, quiet=True)
+            root.stopping = Future._of(replies, 1, self._gone_in_order, subject, quiet=True)
             for owner in self.owners():
                 owner.proc_meshes.pop(root.mesh, None)
                 for actors in [a for a in list(owner.actor_meshes.values()) if a.procs._root is root]:
                     self._disown(owner, actors)
             self.ownership.forget(root.mesh)
         return root.stopping
+
+    def _gone_in_order(self, subject: Subject, replies: _native.Replies) -> None:
+        """The result of a stop of processes: they are gone; the first exception of a `__cleanup__` there is raised."""
+        self.hear()  # what they said before their end
+        procs: Any = subject.root
+        if procs.cleanup_failure is not None:
+            raise remote_error(f"Actor call {subject.label} failed.", *unpack_exception(*procs.cleanup_failure))
+
+    def cleanup_failed(self, error: Exception) -> None:
+        """A `__cleanup__` raised as this process ended: whoever spawned it may have stopped it, and wants to know."""
+        if self.ending and self.spawned_by is not None:
+            mesh, rank = self.spawned_by
+            owner = _native.Targets(self.runtime, mesh, [rank], _native.PROCESS_ACTOR)
+            owner.cast(_native.PROCESS_ACTOR, requests.cleanup_failed(self.runtime.mesh), *pack_exception(error))
 
     def _disown(self, owner: Owner, root: ActorMeshRoot) -> None:
         owner.actor_meshes.pop(root.actor, None)
@@ -311,7 +327,7 @@ class Process:
         The death of a process is known here to whoever looks for it before its owner has been told. An actor that took
         the place of the dead one meanwhile would have the death reported as something of the past, to the wrong mesh.
         """
-        if get_ident() != self._server:
+        if get_ident() != self._server and not self.runtime.closed:
             myself = _native.Targets(self.runtime, self.runtime.mesh, [self.runtime.rank], _native.PROCESS_ACTOR)
             myself.call(_native.PROCESS_ACTOR, requests.PING, b"").wait(1, _HEARING_S)
 
@@ -404,6 +420,13 @@ class Process:
             self.controllers = Controllers(self)
         self.controllers.ask(message, name)
 
+    def _cleanup_failed(self, message: _native.Message, mesh: bytes) -> None:
+        from monarch._actor.proc_mesh import known_root
+
+        root = known_root(mesh)
+        if root is not None and root.cleanup_failure is None:
+            root.cleanup_failure = message.payload, message.buffers
+
     def _child_failed(self, message: _native.Message, child: bytes, rank: int, life: int) -> None:
         told = self.ownership.actor_failed(child, rank, life)
         if told is not None:
@@ -483,5 +506,6 @@ _HANDLERS: dict[str, Callable[..., None]] = {
     "stop": Process._stop,
     "log level": Process._set_log_level,
     "child failed": Process._child_failed,
+    "cleanup failed": Process._cleanup_failed,
     "controller": Process._controller,
 }
