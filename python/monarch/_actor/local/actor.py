@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from monarch._actor.context import CreatorInstance
     from monarch._actor.local.process import Process
+    from monarch._actor.mesh_root import MeshRoot
     from monarch._actor.ports.port import ResponsePort
     from monarch._actor.proc_mesh import ProcMesh
     from monarch._actor.shape import Extent
@@ -443,16 +444,22 @@ class LocalActor(Owner):
     def wait_for_children(self) -> None:
         """Stop what this actor owns and wait for it, in bounded time."""
         deadline = time.monotonic() + settings.seconds("stop_actor_timeout")
-        for stop in self.stop_children(f"its owner {self.name} ended"):
-            self.child_stopped(stop.exception(max(0.0, deadline - time.monotonic())))
+        for root, stop in self.stop_children(f"its owner {self.name} ended"):
+            self.child_stopped(root, stop.exception(max(0.0, deadline - time.monotonic())))
 
-    def child_stopped(self, error: BaseException | None) -> None:
+    def child_stopped(self, root: MeshRoot, error: BaseException | None) -> None:
         """Something that this actor owned has been stopped as it ends; print the exception of a `__cleanup__` there.
 
-        It is no failure, and nobody else hears of it. A `TimeoutError` is only that of the wait for it.
+        It is no failure, and nobody else hears of it. A `TimeoutError` is only that of the wait for it. Processes that
+        end print what is raised in them themselves.
         """
         if error is not None and not isinstance(error, TimeoutError):
             import sys
+
+            from monarch._actor.proc_mesh import ProcMeshRoot
+
+            if isinstance(root, ProcMeshRoot):
+                return
 
             print(f"monarch: a __cleanup__ failed as its owner {self.name} ended: {error}", file=sys.stderr)
 

@@ -104,11 +104,12 @@ class AsyncLoop:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         actor.overtime.ends()
-        stops = [stop.as_asyncio() for stop in actor.stop_children(f"its owner {actor.name} ended")]
+        children = actor.stop_children(f"its owner {actor.name} ended")
+        stops = {stop.as_asyncio(): root for root, stop in children}
         if stops:
             done, _ = await asyncio.wait(stops, timeout=settings.seconds("stop_actor_timeout"))
             for stop in done:
-                actor.child_stopped(stop.exception())
+                actor.child_stopped(stops[stop], stop.exception())
         if actor.ended.is_set():
             return None
         actor.overtime.begins("cleanup_timeout", BLOCKED_CLEANUP_S)

@@ -68,8 +68,10 @@ class Owner:
         """All meshes of this owner."""
         return [*self.actor_meshes.values(), *self.proc_meshes.values()]
 
-    def stop_children(self, reason: str) -> list[Future[None]]:
+    def stop_children(self, reason: str) -> list[tuple[MeshRoot, Future[None]]]:
         """Begin to stop all meshes of this owner; actors are asked before the processes they live in."""
-        stops = [self.process.stop_actor_mesh(root, reason) for root in list(self.actor_meshes.values())]
-        stops += [self.process.stop_proc_mesh(root, reason) for root in list(self.proc_meshes.values())]
+        actors, procs = list(self.actor_meshes.values()), list(self.proc_meshes.values())
+        stops: list[tuple[MeshRoot, Future[None]]] = []
+        stops += [(root, self.process.stop_actor_mesh(root, reason)) for root in actors]
+        stops += [(root, self.process.stop_proc_mesh(root, reason)) for root in procs]
         return stops

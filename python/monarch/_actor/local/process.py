@@ -425,7 +425,7 @@ class Process:
 
         root = known_root(mesh)
         if root is not None and root.cleanup_failure is None:
-            root.cleanup_failure = message.payload, message.buffers
+            root.cleanup_failure = message.payload, message.copy_buffers()
 
     def _child_failed(self, message: _native.Message, child: bytes, rank: int, life: int) -> None:
         told = self.ownership.actor_failed(child, rank, life)
