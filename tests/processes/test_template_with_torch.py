@@ -20,6 +20,7 @@ def test_workers_of_a_program_with_torch_are_copies_that_share_it(run_program: R
     body = """
     import torch
     mesh = start(2)
+    assert values(mesh.loaded.call("monarch._actor.tensors").get()) == [True, True]
     loaded, drawn = values(mesh.loaded.call("torch").get()), values(mesh.draw.call().get())
     threads = values(mesh.torch_threads.call().get())
     os.environ["OMP_NUM_THREADS"] = "1"

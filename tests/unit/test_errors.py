@@ -52,6 +52,13 @@ def raised(exception: BaseException) -> BaseException:
         return caught
 
 
+@pytest.mark.parametrize("extra", [b"", b"y" * 300_000])
+def test_an_exception_may_be_large(extra: bytes) -> None:
+    error = arrived(ValueError("x" * 200_000, extra))
+    assert isinstance(error, ValueError)
+    assert error.exception.args == ("x" * 200_000, extra)
+
+
 @pytest.mark.parametrize("cls", [cls for cls in BUILTIN if not issubclass(cls, MISLEADING)])
 def test_a_remote_exception_is_an_actor_error_and_of_its_own_type(cls: type[Exception]) -> None:
     error = arrived(example(cls))

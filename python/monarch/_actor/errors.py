@@ -6,6 +6,7 @@ happened even where the exception itself can't be pickled or rebuilt.
 
 from __future__ import annotations
 
+import _pickle
 import os
 from types import GetSetDescriptorType, MemberDescriptorType
 
@@ -176,17 +177,15 @@ def pack_exception(exception: BaseException, bare: bool = False) -> tuple[bytes,
     An exception that can't be pickled or, as tried here, rebuilt in any way will arrive as a `RemoteException`. A bare
     one has no formatted traceback, and is to be raised as it is: somebody chose to send it.
     """
-    from .pickling import dumps
-
     summary = _type_name(type(exception)), text_of(exception), "" if bare else format_exception(exception)
     why_not = ""
     for form in (exception, _WithoutConstructor(exception)):
         try:
             payload, buffers = _dump_rebuildable(form)
-            return dumps((*summary, payload, ""))[0], buffers
+            return _pickle.dumps((*summary, payload, ""), 5), buffers
         except BaseException as error:  # also a `SystemExit`: who waits has to be answered, whatever its own code does
             why_not = text_of(error)
-    return dumps((*summary, b"", why_not))[0], []
+    return _pickle.dumps((*summary, b"", why_not), 5), []
 
 
 def _dump_rebuildable(form: object) -> tuple[bytes, list[OutOfBand]]:

@@ -14,7 +14,7 @@ import sys
 import types
 
 from monarch import _native
-from monarch._actor import worker
+from monarch._actor import out_of_band, worker
 from monarch._actor.local import launch
 
 TYPE_CHECKING = False
@@ -117,6 +117,7 @@ def _load(variant: str) -> str | None:
         return f"the import of torch finds {torch.__file__}, and the program has {wanted}"
     if torch.cuda.is_initialized():
         return "its import has touched the accelerator"
+    out_of_band.learn_reducers()  # or each worker would do it, at a moment when it may not be able to
     return _thread_objection()
 
 
