@@ -453,15 +453,13 @@ class LocalActor(Owner):
         It is no failure, and nobody else hears of it. A `TimeoutError` is only that of the wait for it. Processes that
         end print what is raised in them themselves.
         """
-        if error is not None and not isinstance(error, TimeoutError):
-            import sys
+        from monarch._actor.proc_mesh import ProcMeshRoot
 
-            from monarch._actor.proc_mesh import ProcMeshRoot
+        if error is None or isinstance(error, TimeoutError) or isinstance(root, ProcMeshRoot):
+            return
+        import sys
 
-            if isinstance(root, ProcMeshRoot):
-                return
-
-            print(f"monarch: a __cleanup__ failed as its owner {self.name} ended: {error}", file=sys.stderr)
+        print(f"monarch: a __cleanup__ failed as its owner {self.name} ended: {error}", file=sys.stderr)
 
     def end(self, cleanup_error: Exception | None) -> None:
         """The last thing of an actor's life."""
