@@ -7,7 +7,7 @@ In a forked child every function raises `RuntimeError`: the runtime's threads do
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, final
+from typing import Final, NoReturn, final
 
 import typing_extensions
 from typing_extensions import Self
@@ -358,6 +358,8 @@ class Runtime:
         client raises `OSError`/`RuntimeError` where a limit is in the way; elsewhere, and for a failure to start, calls
         to the members fail with a Death of kind "launch".
         """
+    def load_for_workers(self, modules: Sequence[str]) -> None:
+        """Have workers that start from now on as copies begin with these modules of this package loaded."""
     def attach_hosts(
         self,
         hosts: Sequence[tuple[bytes, str]],
@@ -448,13 +450,17 @@ def run_keeper(
     fixed: Sequence[str] = ...,
     fixed_in_variants: Sequence[str] = ...,
     objection: str | None = None,
+    load: Callable[[list[str]], None] | None = None,
 ) -> int | Birth:
-    """The whole life of a keeper process; returns its exit status.
+    """The whole life of a keeper process; returns its exit status. `load` imports modules, for later copies.
 
     With `program` a worker that this program shall run as, with `arguments`, is a copy of this process instead, in
     which the call returns, too. Not one whose environment differs in variables that begin with one of `fixed` (or
     those of a variant, since it was loaded), nor any if there is an `objection`.
     """
+
+def exit_process(status: int) -> NoReturn:
+    """End this process without taking its interpreter apart; what C libraries do at an exit is done."""
 
 def run_template(socket_fd: int, variant: str, objection: str | None) -> int | Birth:
     """The rest of the life of a template that has loaded `variant`, unless there is an `objection` to copies of it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import gc
 import os
 import random
@@ -10,6 +12,7 @@ import sys
 import threading
 import time
 import uuid
+from pathlib import Path
 from typing import Any
 
 from monarch.actor import Actor, current_rank, endpoint, this_host
@@ -101,6 +104,21 @@ class Start(Actor):
     @endpoint
     def end(self, status: int) -> None:
         os._exit(status)
+
+    @endpoint
+    def end_later(self, directory: str) -> None:
+        """Leave behind what the end of a process waits for, calls, and writes out."""
+
+        def outlive_main() -> None:
+            threading.main_thread().join()
+            Path(directory, "thread").write_text("ended")
+
+        threading.Thread(target=outlive_main, daemon=False).start()
+        atexit.register(Path(directory, "handler").write_text, "ran")
+        library = ctypes.CDLL(None)
+        library.fopen.restype = ctypes.c_void_p
+        file = library.fopen(os.path.join(directory, "library").encode(), b"w")
+        library.fputs(b"in a buffer", ctypes.c_void_p(file))
 
     @endpoint
     def wait_for_ever(self) -> None:

@@ -176,3 +176,34 @@ def test_a_directory_that_is_gone_is_named(run_program: RunProgram) -> None:
         print(json.dumps(str(error)))
     """
     assert "cannot enter its directory" in run_program(body).result
+
+
+def test_an_event_loop_is_loaded_for_actors_that_have_one(run_program: RunProgram) -> None:
+    body = """
+    from monarch.actor import Actor, endpoint
+
+    class WithLoop(Actor):
+        @endpoint
+        async def nothing(self): ...
+
+    before = values(start().loaded.call("asyncio").get())
+    loops = this_host().spawn_procs({"rank": 2}).spawn("loops", WithLoop)
+    after = values(start().loaded.call("asyncio").get())
+    loops.nothing.call().get()
+    print(json.dumps(before + after))
+    """
+    assert run_program(body).result == [False, True]
+
+
+def test_a_copy_ends_as_a_program_does(run_program: RunProgram, tmp_path: Path) -> None:
+    body = """
+    start().end_later.call(os.path.abspath(os.curdir)).get()
+    print("null")
+    """
+    for template in ("auto", "none"):
+        run_program(body, MONARCH_WORKER_TEMPLATE=template)
+        assert (tmp_path / "thread").read_text() == "ended"
+        assert (tmp_path / "handler").read_text() == "ran"
+        assert (tmp_path / "library").read_text() == "in a buffer"
+        for name in ("thread", "handler", "library"):
+            (tmp_path / name).unlink()

@@ -160,6 +160,11 @@ impl Agent {
         Ok(())
     }
 
+    /// Workers will need these modules: where they are copies, those that start from now on have them.
+    pub fn load_for_workers(&self, modules: Vec<String>) {
+        self.tell_keeper(&Request::Load { modules }, Vec::new());
+    }
+
     fn tell_keeper(&self, request: &Request, descriptors: Vec<OwnedFd>) {
         let Some(keeper) = self.keeper.get() else { return };
         // Requests are plain data, which always encodes.

@@ -493,6 +493,13 @@ impl Runtime {
         }
     }
 
+    /// Workers of this host will need these modules: copies that start from now on shall have them.
+    pub fn load_for_workers(&self, modules: Vec<String>) {
+        if let Some(Role::Agent(agent)) = self.role.get() {
+            agent.load_for_workers(modules);
+        }
+    }
+
     /// Treat the output of a mesh otherwise from now on.
     pub fn change_logs(&self, mesh: MeshId, change: LogChange) -> Result<()> {
         self.check()?;

@@ -6,7 +6,7 @@ use hyperactor::keeper::{self, End, Template};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
-use crate::enter::{detached, fork};
+use crate::enter::{attached, detached, fork};
 
 /// What a copy of a keeper or of a template has to become.
 #[pyclass(frozen, module = "monarch._native")]
@@ -35,7 +35,11 @@ impl Birth {
 
 /// The whole life of a keeper process.
 #[pyfunction]
-#[pyo3(signature = (socket_fd, program=None, arguments=vec![], fixed=vec![], fixed_in_variants=vec![], objection=None))]
+#[pyo3(signature = (
+    socket_fd, program=None, arguments=vec![], fixed=vec![], fixed_in_variants=vec![], objection=None, load=None,
+))]
+// One argument for each thing that makes a template.
+#[allow(clippy::too_many_arguments)]
 pub fn run_keeper(
     py: Python<'_>,
     socket_fd: i32,
@@ -44,7 +48,13 @@ pub fn run_keeper(
     fixed: Vec<String>,
     fixed_in_variants: Vec<String>,
     objection: Option<String>,
+    load: Option<Py<PyAny>>,
 ) -> PyResult<Py<PyAny>> {
+    let load = move |modules: &[String]| {
+        if let Some(load) = &load {
+            attached(|py| load.call1(py, (modules,)));
+        }
+    };
     let template = program.map(|program| Template {
         program,
         arguments,
@@ -52,8 +62,15 @@ pub fn run_keeper(
         fixed_in_variants,
         objection,
         fork: Box::new(fork),
+        load: Box::new(load),
     });
     to_object(py, detached(py, || keeper::run(socket_fd, template)))
+}
+
+/// End this process as C programs end. The interpreter lock is kept, so no other thread runs Python code meanwhile.
+#[pyfunction]
+pub fn exit_process(status: i32) {
+    std::process::exit(status);
 }
 
 /// The rest of the life of a template that has loaded its variant.

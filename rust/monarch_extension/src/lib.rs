@@ -37,7 +37,7 @@ mod _native {
     #[pymodule_export]
     use super::info::{build_info, new_id};
     #[pymodule_export]
-    use super::keeper::{Birth, run_keeper, run_template};
+    use super::keeper::{Birth, exit_process, run_keeper, run_template};
     #[pymodule_export]
     use super::key::ClusterKey;
     #[pymodule_export]

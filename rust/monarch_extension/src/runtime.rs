@@ -166,6 +166,10 @@ impl Runtime {
         Ok(Replies::new(self.0.clone(), replies))
     }
 
+    fn load_for_workers(&self, modules: Vec<String>) {
+        self.0.load_for_workers(modules);
+    }
+
     fn stop_procs(&self, mesh: [u8; 16], reason: String, grace_s: f64) -> PyResult<Replies> {
         let replies = self.0.stop_procs(MeshId(mesh), reason, grace(grace_s)?).map_err(to_python)?;
         Ok(Replies::new(self.0.clone(), replies))

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # The control socket is inherited as descriptor 3.
 ARGUMENTS = ("-m", WORKER_MODULE, "3")
 
+# An event loop, for actors that have one: twice as much to load as all the rest.
+_ASYNC_LOOP = "monarch._actor.local.async_loop"
+
 # Set only for the start of the interpreter; the worker puts the program's own values back.
 _START_VARIABLES = ("PYTHONPATH", "PYTHONSAFEPATH")
 
@@ -47,18 +50,31 @@ def keeper() -> tuple[list[str], list[tuple[str, str]]]:
 
 
 def _likely_modules() -> list[str]:
-    """What workers of this program will import besides, as far as one can tell before they are asked for anything."""
+    """What all workers of this program will import besides, as far as one can tell before any was asked for."""
     from monarch._actor.actor import Actor, is_async_kind
 
-    classes = [Actor]
+    classes: list[type] = [Actor]
     for actor_class in classes:
         classes.extend(actor_class.__subclasses__())
     found = []
     if any(actor_class.__module__ == "__main__" for actor_class in classes):
         found.append("monarch._actor.by_value")
-    if any(map(is_async_kind, classes[1:])):
-        found.append("monarch._actor.local.async_loop")
+    if len(classes) > 1 and all(map(is_async_kind, classes[1:])):
+        found.append(_ASYNC_LOOP)
     return found
+
+
+def prepare_for(actor_class: type, runtime: _native.Runtime) -> bool:
+    """Have workers that start from now on as copies begin with an event loop, if actors of this class have one.
+
+    A keeper that has just been asked for its first workers is still loading, so this comes in time for them.
+    """
+    from monarch._actor.actor import is_async_kind
+
+    has_loop = is_async_kind(actor_class)
+    if has_loop:
+        runtime.load_for_workers([_ASYNC_LOOP])
+    return has_loop
 
 
 def variant() -> str:

@@ -75,6 +75,7 @@ class Process:
         self.unhandled: MeshFailure | None = None  # in IPython: to be raised at the next wait
         self.ending = False
         self._server: int | None = None  # the thread of `serve`
+        self._loops_prepared = False  # whether new workers have event loops loaded
 
     # --- who runs where -----------------------------------------------------------------------------------------------
 
@@ -152,6 +153,7 @@ class Process:
         from monarch._actor.actor_mesh import ActorMeshRoot, mesh_of
 
         self._check_open(f"spawn {name!r}")
+        self._loops_prepared = self._loops_prepared or launch.prepare_for(actor_class, self.runtime)
         instance = context().actor_instance
         owner = instance._owner
         passing.forget()

@@ -6,11 +6,14 @@ has of its template and what it has of its own.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import gc
 import importlib
 import os
 import signal
 import sys
+import threading
 import types
 
 from monarch import _native
@@ -71,13 +74,11 @@ def main() -> NoReturn:
     workers are started with, and names of modules to load for them."""
     program, *modules = sys.argv[1:]
     gc.disable()
-    for module in (*_USED_BY_EVERY_WORKER, *modules):
-        importlib.import_module(module)
-    gc.freeze()
-    end = _native.run_keeper(0, program, launch.ARGUMENTS, _FIXED, _FIXED_WITH_TORCH, _objection())
+    _load_modules([*_USED_BY_EVERY_WORKER, *modules])
+    end = _native.run_keeper(0, program, launch.ARGUMENTS, _FIXED, _FIXED_WITH_TORCH, _objection(), _load_modules)
     if isinstance(end, _native.Birth) and end.is_template:
         _set_environment(end.environment)
-        reason = _load(end.variant)
+        reason = _load_variant(end.variant)
         gc.freeze()
         end = _native.run_template(_SOCKET, end.variant, reason)
     if isinstance(end, int):
@@ -99,7 +100,14 @@ def _is_monitored() -> bool:
     return monitoring is not None and any(monitoring.get_tool(number) for number in range(6))
 
 
-def _load(variant: str) -> str | None:
+def _load_modules(modules: list[str]) -> None:
+    """Load modules of this package for all workers that are copied from now on."""
+    for module in modules:
+        importlib.import_module(module)
+    gc.freeze()
+
+
+def _load_variant(variant: str) -> str | None:
     """Load PyTorch; why copies of this process would not do, if so."""
     autoload = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD")
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # an accelerator that is touched cannot be used in a copy
@@ -142,7 +150,19 @@ def _become_worker(birth: _native.Birth) -> NoReturn:
     _set_environment(birth.environment)
     _reseed()
     gc.enable()
-    sys.exit(worker.main(_SOCKET))
+    _end(worker.main(_SOCKET))
+
+
+def _end(status: int) -> NoReturn:
+    """End as an interpreter does, except that it is not taken apart: that would write to every page of the template,
+    each of which the kernel would have to copy for it."""
+    getattr(threading, "_shutdown", lambda: None)()  # waits for the program's threads that are no daemons
+    with contextlib.suppress(Exception):
+        atexit._run_exitfuncs()  # it prints what they raise
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    _native.exit_process(status)
 
 
 def _set_environment(environment: list[tuple[str, str]]) -> None:

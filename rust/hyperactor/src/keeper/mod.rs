@@ -19,7 +19,7 @@ mod workers;
 pub use client::{KeeperCommand, KeeperProcess, start};
 pub use launch::Fork;
 pub use server::run;
-pub use template::{Birth, End, Template};
+pub use template::{Birth, End, Load, Template};
 pub use variant::serve_variant;
 
 use std::fmt::Display;

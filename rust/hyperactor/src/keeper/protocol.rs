@@ -10,6 +10,11 @@ pub enum Request {
     /// Start a process. Its control socket travels with the frame and becomes descriptor 3 of the process. Two more
     /// descriptors may follow, for its standard output and standard error; without them it has the keeper's.
     Launch(Launch),
+    /// Load modules that workers will need. What is to be started after all that has arrived with it finds them loaded.
+    Load {
+        /// Their names.
+        modules: Vec<String>,
+    },
     /// Send a signal to the process group of a launched process; nothing happens if it has ended.
     Signal {
         /// Which launch.

@@ -120,23 +120,28 @@ impl<'a> Keeper<'a> {
 
     /// None unless this process has become a copy, as below.
     fn take_requests(&mut self) -> Option<End> {
-        let alive = self.channel.as_mut()?.receive();
-        while let Some(channel) = &mut self.channel {
+        let channel = self.channel.as_mut()?;
+        let mut alive = channel.receive().unwrap_or(false);
+        let mut arrived = Vec::new();
+        loop {
             match channel.next() {
-                Ok(Some((request, descriptors))) => {
-                    if let Some(end) = self.answer(request, descriptors) {
-                        return Some(end);
-                    }
-                }
+                // At once: loaded here once, it need not be loaded in each of the processes that are to be started.
+                Ok(Some((Request::Load { modules }, _))) => self.starter.load(&modules),
+                Ok(Some(request)) => arrived.push(request),
                 Ok(None) => break,
                 Err(error) => {
                     complain("cannot understand the agent", &error);
-                    self.lose_agent();
-                    return None;
+                    alive = false;
+                    break;
                 }
             }
         }
-        if !alive.unwrap_or(false) {
+        for (request, descriptors) in arrived {
+            if let Some(end) = self.answer(request, descriptors) {
+                return Some(end);
+            }
+        }
+        if !alive {
             self.lose_agent();
         }
         None
@@ -163,6 +168,7 @@ impl<'a> Keeper<'a> {
                 self.report(&Event::Exited { launch, pid: 0, status: ExitStatus::Signal(signal) });
             }
             Request::Signal { launch, signal } => self.workers.signal(launch, signal),
+            Request::Load { modules } => self.starter.load(&modules),
             Request::Shutdown { grace_ms } => self.end(Duration::from_millis(grace_ms)),
         }
         None

@@ -71,6 +71,15 @@ impl<'a> Starter<'a> {
         }
     }
 
+    /// Load what workers will need, where they are copies.
+    pub(super) fn load(&mut self, modules: &[String]) {
+        if let Some(template) = &mut self.template
+            && template.objection.is_none()
+        {
+            (template.load)(modules);
+        }
+    }
+
     fn copy(&mut self, newcomer: Newcomer) -> Start {
         let Some(template) = &mut self.template else { return program(&newcomer) };
         match newcomer.start_copy(getpid(), &mut template.fork) {

@@ -23,7 +23,12 @@ pub struct Template<'a> {
     pub objection: Option<String>,
     /// How this process is forked.
     pub fork: Box<Fork<'a>>,
+    /// How it loads modules that workers will need, for the copies that are made afterwards. A failure is the workers'.
+    pub load: Box<Load<'a>>,
 }
+
+/// Load modules by their names.
+pub type Load<'a> = dyn FnMut(&[String]) + Send + 'a;
 
 /// What a copy has to become.
 #[derive(Debug)]
@@ -94,6 +99,7 @@ mod tests {
             fixed_in_variants: vec![],
             objection: None,
             fork: Box::new(|| Err(std::io::ErrorKind::Unsupported.into())),
+            load: Box::new(|_| {}),
         }
     }
 
