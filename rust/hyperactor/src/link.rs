@@ -7,14 +7,15 @@
 //! - **LINK-2** A sender writes in its own thread, under the writer's lock, and only if nothing is queued before it.
 //!   What the socket does not take is queued, and the I/O thread writes it.
 //! - **LINK-3** One-way messages that follow each other closely leave together. The first goes at once; the next wait until
-//!   they are [`BATCH_BYTES`], the I/O thread comes by after [`BATCH_TIME`], or something follows that cannot wait.
+//!   they are [`BATCH_BYTES`], the I/O thread comes by (within 0.2 to 1 ms, the longer the more links wait), or something
+//!   follows that cannot wait.
 //! - **LINK-4** Nothing is delivered after the end of the stream. That the stream ended is a hint that the peer died;
 //!   only the agent's word decides.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -34,12 +35,9 @@ pub use reader::Reader;
 /// Most slices that go into one write; the system's limit is higher everywhere.
 const WRITE_SLICES: usize = 64;
 
-/// One-way messages closer to each other than this are a burst. Most of what one costs is to wake its receiver: in a
-/// burst that is paid once for many.
+/// One-way messages that a process sends closer to each other than this are a burst, whoever they are for. Most of what
+/// one costs is to wake its receiver: in a burst that is paid once for many.
 const BURST_GAP: Duration = Duration::from_micros(100);
-
-/// How long the messages of a burst wait for each other.
-const BATCH_TIME: Duration = Duration::from_micros(200);
 
 /// How much of a burst is sent without waiting for more.
 const BATCH_BYTES: usize = 16 << 10;
@@ -57,6 +55,8 @@ pub struct Link {
     socket: Descriptor,
     key: usize,
     reactor: Weak<Reactor>,
+    /// How many one-way messages this process has sent by all its links.
+    one_ways: Arc<AtomicU64>,
     sink: Arc<dyn Sink>,
     interest: Mutex<Interest>,
     reader: Mutex<Reader>,
@@ -71,8 +71,8 @@ struct Writer {
     bytes: usize,
     /// What is queued waits for the socket to take more.
     blocked: bool,
-    /// When a one-way message was last sent.
-    last_one_way: Option<Instant>,
+    /// When a one-way message was last sent here, as which of all of this process.
+    last_one_way: Option<(Instant, u64)>,
     closed: bool,
 }
 
@@ -95,6 +95,7 @@ impl Link {
             socket: Descriptor::new(socket),
             key: reactor.next_key(),
             reactor: Arc::downgrade(reactor),
+            one_ways: reactor.one_ways().clone(),
             sink,
             interest: Mutex::new(Interest { read: true, write: false }),
             reader: Mutex::new(reader),
@@ -124,7 +125,7 @@ impl Link {
         if writer.closed {
             return;
         }
-        let is_burst = frame.can_wait && writer.continues_burst();
+        let is_burst = frame.can_wait && writer.continues_burst(&self.one_ways);
         let is_first = writer.queue.is_empty();
         writer.push(frame, descriptors);
         if writer.blocked {
@@ -133,7 +134,7 @@ impl Link {
         if !is_burst || writer.bytes >= BATCH_BYTES {
             self.write_queued(&mut writer);
         } else if is_first && let Some(reactor) = self.reactor.upgrade() {
-            reactor.flush_after(BATCH_TIME, self.clone());
+            reactor.flush_later(self.clone());
         }
     }
 
@@ -321,10 +322,14 @@ impl Writer {
         self.bytes += self.queue.range(before..).map(|chunk| chunk.bytes.len()).sum::<usize>();
     }
 
-    /// Whether a one-way message that is sent now follows the last one closely.
-    fn continues_burst(&mut self) -> bool {
+    /// Whether the process's one-way messages, of which the next one is sent now, have followed each other closely since
+    /// the last one here. In a cast to many those to the others lie between, and the receivers that they woke have run.
+    fn continues_burst(&mut self, one_ways: &AtomicU64) -> bool {
         let now = Instant::now();
-        self.last_one_way.replace(now).is_some_and(|last| now.duration_since(last) < BURST_GAP)
+        let number = one_ways.fetch_add(1, Ordering::Relaxed);
+        let Some((last, its_number)) = self.last_one_way.replace((now, number)) else { return false };
+        let count = u32::try_from(number - its_number).unwrap_or(u32::MAX);
+        now.duration_since(last) < BURST_GAP.saturating_mul(count)
     }
 
     fn close(&mut self) {

@@ -21,9 +21,17 @@ pub struct Reactor {
     next_key: AtomicUsize,
     timers: Mutex<BinaryHeap<Reverse<Timer>>>,
     next_timer: AtomicU64,
-    /// Links with messages that wait for others to leave with.
-    batching: Mutex<Vec<Arc<Link>>>,
+    batch: Mutex<Batch>,
+    one_ways: Arc<AtomicU64>,
     stopped: AtomicBool,
+}
+
+/// Links with messages that wait for others to leave with.
+#[derive(Default)]
+struct Batch {
+    links: Vec<Arc<Link>>,
+    /// Since when the first of them waits.
+    since: Option<Instant>,
 }
 
 struct Timer {
@@ -40,7 +48,8 @@ impl Reactor {
             next_key: AtomicUsize::new(0),
             timers: Mutex::default(),
             next_timer: AtomicU64::new(0),
-            batching: Mutex::default(),
+            batch: Mutex::default(),
+            one_ways: Arc::default(),
             stopped: AtomicBool::new(false),
         });
         let running = reactor.clone();
@@ -62,18 +71,39 @@ impl Reactor {
         let _ = self.links.notify();
     }
 
-    /// Flush a link after about `delay`, together with others for which that was asked meanwhile.
-    pub(crate) fn flush_after(self: &Arc<Self>, delay: Duration, link: Arc<Link>) {
-        let mut batching = self.batching.lock();
-        batching.push(link);
-        if batching.len() == 1 {
-            let reactor = Arc::downgrade(self);
-            self.after(delay, move || {
-                let Some(reactor) = reactor.upgrade() else { return };
-                let links = std::mem::take(&mut *reactor.batching.lock());
-                links.iter().for_each(|link| link.flush());
-            });
+    /// Flush a link before long, together with others for which that is asked meanwhile.
+    pub(crate) fn flush_later(self: &Arc<Self>, link: Arc<Link>) {
+        let mut batch = self.batch.lock();
+        batch.links.push(link);
+        if batch.links.len() == 1 {
+            batch.since = Some(Instant::now());
+            self.flush_batch_after(BATCH_TIME_MIN);
         }
+    }
+
+    fn flush_batch_after(self: &Arc<Self>, delay: Duration) {
+        let reactor = Arc::downgrade(self);
+        self.after(delay, move || {
+            if let Some(reactor) = reactor.upgrade() {
+                reactor.flush_batch();
+            }
+        });
+    }
+
+    fn flush_batch(self: &Arc<Self>) {
+        let mut batch = self.batch.lock();
+        let left = batch.time().saturating_sub(batch.since.map_or(Duration::ZERO, |since| since.elapsed()));
+        if !left.is_zero() {
+            return self.flush_batch_after(left);
+        }
+        let links = std::mem::take(&mut batch.links);
+        drop(batch);
+        links.iter().for_each(|link| link.flush());
+    }
+
+    /// How many one-way messages have been sent by all links.
+    pub(crate) fn one_ways(&self) -> &Arc<AtomicU64> {
+        &self.one_ways
     }
 
     pub(crate) fn next_key(&self) -> usize {
@@ -132,6 +162,21 @@ impl Reactor {
         None
     }
 }
+
+impl Batch {
+    /// How long they wait: as long as it takes to wake all their readers, so that no more than half of the time goes there.
+    fn time(&self) -> Duration {
+        let count = u32::try_from(self.links.len()).unwrap_or(u32::MAX);
+        WAKING.saturating_mul(count).clamp(BATCH_TIME_MIN, BATCH_TIME_MAX)
+    }
+}
+
+/// About what it takes to wake a reader.
+const WAKING: Duration = Duration::from_micros(30);
+
+/// The bounds of how long messages wait for others to leave with.
+const BATCH_TIME_MIN: Duration = Duration::from_micros(200);
+const BATCH_TIME_MAX: Duration = Duration::from_millis(1);
 
 impl PartialEq for Timer {
     fn eq(&self, other: &Self) -> bool {

@@ -276,3 +276,19 @@ fn link_3_closing_sends_what_waited() {
         assert_eq!(reader.first_frame(&theirs).unwrap().0.decode_header::<u64>().unwrap(), number);
     }
 }
+
+#[test]
+fn link_3_messages_to_others_in_between_are_no_pause() {
+    let reactor = Reactor::start().unwrap();
+    let open = |socket| Link::open(socket, Reader::default(), Collect::new().0, &reactor).unwrap();
+    let (one, one_theirs) = socket::pair().unwrap();
+    let (other, other_theirs) = socket::pair().unwrap();
+    let (one, other) = (open(one), open(other));
+    reactor.stop();
+    one.send(&one_way(0), Vec::new());
+    assert!(one.is_flushed());
+    (0..50_000).for_each(|number| other.send(&one_way(number), Vec::new()));
+    one.send(&one_way(1), Vec::new());
+    assert!(!one.is_flushed(), "it waits for others to leave with");
+    drop((one_theirs, other_theirs));
+}
