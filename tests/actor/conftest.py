@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -50,6 +51,7 @@ class Faults(list[MeshFailure]):
 
     def __init__(self) -> None:
         super().__init__()
+        self._came = threading.Event()
         process = context._process
         root = process.root if process is not None else None
         self._from_before = {mesh.unique_name for mesh in root.actor_meshes.values()} if root is not None else set()
@@ -57,10 +59,16 @@ class Faults(list[MeshFailure]):
     def note(self, failure: MeshFailure) -> None:
         if failure.mesh_name not in self._from_before:
             self.append(failure)
+            self._came.set()
+
+    def wait_for_more(self, timeout: float) -> None:
+        """Until one has come since the last such wait, or for `timeout` seconds."""
+        self._came.wait(timeout)
+        self._came.clear()
 
 
 @pytest.fixture
-def faults() -> Iterator[list[MeshFailure]]:
+def faults() -> Iterator[Faults]:
     """Failures that reach the program, in place of its end."""
     seen = Faults()
     before = monarch.actor.unhandled_fault_hook

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import eventually
+from conftest import Faults, eventually
 from monarch.actor import Actor, ActorError, MeshFailure, ProcMesh, SupervisionError, endpoint, this_host
 from sample_actors import Echo
-
-Faults = list[MeshFailure]
 
 
 class Counter(Actor):
@@ -170,6 +168,7 @@ def test_each_death_is_told_also_to_who_replaces_the_dead_all_the_time(
             while sum(len(failure.ranks) for failure in faults) < 4 * life:
                 assert time.monotonic() < until, f"of {4 * life} deaths these were told: {faults}"
                 procs.respawn().get(timeout=20)
+                faults.wait_for_more(0.0005)  # or on a busy machine those who bring the news may not run for seconds
             assert all(isinstance(error.result(), SupervisionError) for error in errors)
             procs.respawn().get(timeout=20)
             echoes.respawn().get(timeout=20)
