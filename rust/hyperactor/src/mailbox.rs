@@ -57,7 +57,12 @@ impl Mailbox {
         let was_empty = state.queue.is_empty();
         state.queue.push_back(message);
         state.remember(link);
-        state.wake(was_empty);
+        let sleeper = state.notify(was_empty);
+        drop(state);
+        // Not with the lock, which is the first thing that it takes.
+        if let Some(parker) = sleeper {
+            parker.unpark();
+        }
     }
 
     /// Take the next message, if there is one.
@@ -138,12 +143,15 @@ impl Mailbox {
         }
         state.closed = Some(death.clone());
         let queue = std::mem::take(&mut state.queue);
-        state.wake(true);
+        let sleeper = state.notify(true);
         // Nothing comes any more; a closed mailbox is kept for its reason, without what costs descriptors.
         state.link = None;
         let notifier = state.notifier.take();
         drop(state);
         drop(notifier);
+        if let Some(parker) = sleeper {
+            parker.unpark();
+        }
         queue.iter().for_each(|message| refuse(message, &death));
     }
 }
@@ -163,12 +171,15 @@ impl State {
         }
     }
 
-    fn wake(&self, was_empty: bool) {
-        if let Some(parker) = &self.waiting {
-            parker.unpark();
-        } else if was_empty && let Some((notifier, token)) = &self.notifier {
+    /// Say that something has come; who waits, if it is a thread, is still to be woken.
+    fn notify(&self, was_empty: bool) -> Option<Arc<Parker>> {
+        if self.waiting.is_none()
+            && was_empty
+            && let Some((notifier, token)) = &self.notifier
+        {
             notifier.push(*token);
         }
+        self.waiting.clone()
     }
 }
 

@@ -39,10 +39,13 @@ impl Notifier {
         let mut state = self.state.lock();
         let was_empty = state.tokens.is_empty();
         state.tokens.push(token);
-        match &state.waiting {
-            Some(parker) => parker.unpark(),
-            None if was_empty => self.fd.wake(),
-            None => {}
+        let sleeper = state.waiting.clone();
+        if sleeper.is_none() && was_empty {
+            self.fd.wake();
+        }
+        drop(state);
+        if let Some(parker) = sleeper {
+            parker.unpark();
         }
     }
 

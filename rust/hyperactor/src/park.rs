@@ -103,6 +103,11 @@ impl Parker {
         }
     }
 
+    /// Forget that the thread was woken; what it was woken for it has to look for after this.
+    fn forget(&self) {
+        self.state.swap(EMPTY, Ordering::AcqRel);
+    }
+
     /// Whether it can wait for a link, too.
     fn can_read(&self) -> bool {
         matches!(self.wake, Wake::Descriptor(_))
@@ -175,6 +180,8 @@ fn wait_slice(
     until: Option<Instant>,
 ) -> io::Result<bool> {
     loop {
+        // A thread that reads the link for itself wakes itself, too.
+        parker.forget();
         if ready() {
             return Ok(true);
         }

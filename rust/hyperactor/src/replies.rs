@@ -127,9 +127,10 @@ impl Replies {
         }
         state.dead += usize::from(matches!(message.kind, Kind::Dead(_)));
         state.arrived.push(Arc::new(message));
-        self.wake(&mut state);
+        let ready = self.take_ready(&mut state);
         let last = state.arrived.len() >= self.expected;
         drop(state);
+        ready.into_iter().for_each(Waiter::wake);
         if last {
             // A future that somebody keeps must not keep a socket open.
             self.link.lock().take();
@@ -156,7 +157,9 @@ impl Replies {
     pub fn complete(&self) {
         let mut state = self.state.lock();
         state.completed = true;
-        self.wake(&mut state);
+        let ready = self.take_ready(&mut state);
+        drop(state);
+        ready.into_iter().for_each(Waiter::wake);
     }
 
     /// Wait until ready for `count`, or until `deadline`.
@@ -189,19 +192,21 @@ impl Replies {
         state.waiters.push(Waiter { count, wake: Wake::Notifier(notifier, token) });
     }
 
-    fn wake(&self, state: &mut State) {
-        let mut waiters = std::mem::take(&mut state.waiters);
-        waiters.retain(|waiter| {
-            if !self.is_ready(state, waiter.count) {
-                return true;
-            }
-            match &waiter.wake {
-                Wake::Notifier(notifier, token) => notifier.push(*token),
-                Wake::Thread(parker) => parker.unpark(),
-            }
-            false
-        });
-        state.waiters = waiters;
+    /// Who waits for no more than is here. They are to be woken without the lock, which is the first thing they take.
+    fn take_ready(&self, state: &mut State) -> Vec<Waiter> {
+        let (ready, waiting) =
+            std::mem::take(&mut state.waiters).into_iter().partition(|waiter| self.is_ready(state, waiter.count));
+        state.waiters = waiting;
+        ready
+    }
+}
+
+impl Waiter {
+    fn wake(self) {
+        match self.wake {
+            Wake::Notifier(notifier, token) => notifier.push(token),
+            Wake::Thread(parker) => parker.unpark(),
+        }
     }
 }
 
