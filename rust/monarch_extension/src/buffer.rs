@@ -1,6 +1,6 @@
 //! Memory across the border: received memory that Python objects live in, and the memory of Python objects.
 //!
-//! The only file of this crate with `unsafe` code: the buffer protocol is pointers.
+//! With `recycled`, one of two files of this crate with `unsafe` code: the buffer protocol is pointers.
 
 #![allow(unsafe_code)]
 
@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::enter::detached;
+use crate::recycled;
 
 /// Received memory, writable and its holder's own. It is given back when the last object in it dies.
 #[pyclass(frozen, module = "monarch._native")]
@@ -71,34 +72,56 @@ impl Memory {
 /// The content of a buffer as a `bytes` object.
 #[pyfunction]
 pub fn bytes_of<'py>(buffer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-    let py = buffer.py();
+    if let Ok(received) = buffer.cast_exact::<Buffer>() {
+        let view = &received.get().0;
+        // SAFETY: readable as long as the view lives, which the object keeps; nobody writes to what `bytes` come in.
+        let sent = unsafe { std::slice::from_raw_parts(view.sent_ptr(), view.len()) };
+        return filled_with(buffer.py(), sent);
+    }
     let Some(memory) = Memory::of(buffer) else {
         return Err(PyBufferError::new_err("this object offers no memory in one piece"));
     };
-    let source = memory.bytes();
-    let length = isize::try_from(source.len()).map_err(|_| PyBufferError::new_err("the buffer is too long"))?;
-    // SAFETY: without a source the object has room for `length` bytes, which are filled below before anybody else sees
-    // the object.
-    let object = unsafe {
-        let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), length);
-        Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>()
+    filled_with(buffer.py(), memory.bytes())
+}
+
+fn filled_with<'py>(py: Python<'py>, source: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    if source.len() < recycled::LEAST_BYTES {
+        return Ok(PyBytes::new(py, source));
+    }
+    let (object, is_warm) = match recycled::take(py, source.len()) {
+        Some(object) => (object, true),
+        None => (unfilled(py, source.len())?, false),
     };
     // SAFETY: the object is alive, and is of this type.
-    let target = unsafe { ffi::PyBytes_AsString(object.as_ptr()) }.cast::<u8>();
-    if source.len() < LARGE_BYTES {
-        // SAFETY: both are `length` bytes long, and the target is new.
-        unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len()) };
-    } else {
-        let target = target as usize;
-        detached(py, || {
-            let target = target as *mut u8;
-            prefer_large_pages(target, source.len());
-            // SAFETY: both are `length` bytes long, and the target is new.
-            unsafe { copy(source, target) };
-        });
+    let target = unsafe { ffi::PyBytes_AsString(object.as_ptr()) } as usize;
+    detached(py, || {
+        let target = target as *mut u8;
+        // SAFETY: both are as long as the source, and nobody else has the object yet.
+        unsafe {
+            if is_warm {
+                std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len());
+            } else {
+                prefer_large_pages(target, source.len());
+                copy(source, target);
+            }
+        }
+    });
+    recycled::remember(&object);
+    if !is_warm && source.len() >= COMPANION_BYTES {
+        recycled::prepare(&unfilled(py, source.len())?);
     }
     Ok(object)
 }
 
-/// From so many bytes on the system gives an object pages of its own, and it pays to let other threads run.
-const LARGE_BYTES: usize = 4 << 20;
+/// A new object with room for `length` bytes, which have to be filled before anybody else sees it.
+fn unfilled(py: Python<'_>, length: usize) -> PyResult<Bound<'_, PyBytes>> {
+    let length = isize::try_from(length).map_err(|_| PyBufferError::new_err("the buffer is too long"))?;
+    // SAFETY: without a source the object has room for `length` bytes.
+    unsafe {
+        let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), length);
+        Ok(Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>())
+    }
+}
+
+/// From so many bytes on a second object is made while nobody waits for it.
+const COMPANION_BYTES: usize = 4 << 20;

@@ -17,6 +17,7 @@ mod message;
 mod notifier;
 mod ownership;
 mod payload;
+mod recycled;
 mod replies;
 mod runtime;
 mod targets;

@@ -59,7 +59,7 @@ impl<'a> Destination<'a> {
     fn snapshot(&self, object: &Bound<'_, PyAny>) -> PyResult<Part> {
         if let Some(memory) = Memory::of(object)
             && memory.bytes().len() >= SLOT_FROM_BYTES
-            && let Some(slot) = self.fill(object.py(), memory.bytes())
+            && let Some(slot) = self.fill(object, memory.bytes())
         {
             return Ok(slot);
         }
@@ -70,9 +70,15 @@ impl<'a> Destination<'a> {
         Ok(shared(copy.cast::<PyBytes>()?)?.into())
     }
 
-    fn fill(&self, py: Python<'_>, bytes: &[u8]) -> Option<Part> {
-        let fill = || self.pool.fill(bytes, self.receivers).map(Part::Slot);
-        if bytes.len() < DETACH_FROM_BYTES { fill() } else { detached(py, fill) }
+    fn fill(&self, object: &Bound<'_, PyAny>, bytes: &[u8]) -> Option<Part> {
+        // Receivers cannot make such an object in shared memory.
+        let is_copied = object.is_exact_instance_of::<PyBytes>() || object.is_exact_instance_of::<PyByteArray>();
+        let fill = || match is_copied {
+            true => self.pool.fill_briefly(bytes, self.receivers),
+            false => self.pool.fill(bytes, self.receivers),
+        };
+        let slot = if bytes.len() < DETACH_FROM_BYTES { fill() } else { detached(object.py(), fill) };
+        slot.map(Part::Slot)
     }
 }
 

@@ -58,8 +58,8 @@ enum Waiting {
 enum Seen {
     /// Its slots are handed over.
     Shared(Arc<Mapping>),
-    /// Its slots are seen by many.
-    Private(Descriptor),
+    /// Its slots are seen by many, each of which maps them for itself; what only reads can do so in the whole slab.
+    Private(Descriptor, Option<Arc<Mapping>>),
 }
 
 /// Leases that have ended, on their way back to the peer: with the next message, or soon on their own.
@@ -204,10 +204,10 @@ impl Exchange {
             }
             let seen = if slab.is_handed_over {
                 let Ok(mapping) = Mapping::shared(&descriptor, slab.bytes as usize) else { continue };
-                mapping.populate();
                 Seen::Shared(Arc::new(mapping))
             } else {
-                Seen::Private(Descriptor::new(descriptor))
+                let whole = Mapping::readable(&descriptor, slab.bytes as usize).map(Arc::new).ok();
+                Seen::Private(Descriptor::new(descriptor), whole)
             };
             self.theirs.lock().slabs.insert(slab.id, seen);
         }
@@ -300,12 +300,17 @@ impl Theirs {
 
     fn view(&self, lent: &Lent, returns: &Arc<Returns>) -> Option<View> {
         let (offset, bytes) = (usize::try_from(lent.offset).ok()?, usize::try_from(lent.bytes).ok()?);
-        let (memory, offset) = match self.slabs.get(&lent.slab)? {
-            Seen::Shared(mapping) if offset.checked_add(bytes)? <= mapping.len() => (mapping.clone(), offset),
-            Seen::Shared(_) => return None,
-            Seen::Private(descriptor) => (Arc::new(Mapping::private(descriptor, offset, bytes).ok()?), 0),
-        };
-        Some(View::new(memory, offset, bytes, Lease::borrowed(returns, lent.lease)))
+        let lease = || Lease::borrowed(returns, lent.lease);
+        let fits = |whole: &Mapping| offset.checked_add(bytes).is_some_and(|end| end <= whole.len());
+        match self.slabs.get(&lent.slab)? {
+            Seen::Shared(whole) if fits(whole) => Some(View::new(whole.clone(), offset, bytes, lease())),
+            Seen::Shared(_) => None,
+            Seen::Private(descriptor, whole) => {
+                let own = Arc::new(Mapping::private(descriptor, offset, bytes).ok()?);
+                let whole = whole.clone().filter(|whole| fits(whole));
+                Some(View::new(own, 0, bytes, lease()).with_sent(whole, offset))
+            }
+        }
     }
 
     /// The first message that waits, if nothing of it is missing.

@@ -112,20 +112,32 @@ impl Pool {
 
     /// A slot that holds a copy of `source`; none where there is no room, or no descriptor.
     pub fn fill(self: &Arc<Self>, source: &[u8], receivers: Receivers) -> Option<Arc<Slot>> {
-        let mut slot = self.take(source.len(), receivers)?;
+        self.fill_for(source, receivers, true)
+    }
+
+    /// The same for receivers that make a copy of their own at once, as of `bytes`: then the slot is soon free again.
+    pub fn fill_briefly(self: &Arc<Self>, source: &[u8], receivers: Receivers) -> Option<Arc<Slot>> {
+        self.fill_for(source, receivers, false)
+    }
+
+    fn fill_for(self: &Arc<Self>, source: &[u8], receivers: Receivers, is_kept: bool) -> Option<Arc<Slot>> {
+        let mut slot = self.take(source.len(), receivers, is_kept)?;
         slot.write(source).ok()?;
         // A slot that could not be filled went back with the error.
         slot.bytes = source.len();
         Some(Arc::new(slot))
     }
 
-    fn take(self: &Arc<Self>, bytes: usize, receivers: Receivers) -> Option<Slot> {
+    fn take(self: &Arc<Self>, bytes: usize, receivers: Receivers, is_kept: bool) -> Option<Slot> {
         let (slot_bytes, slab_bytes) = sizes(bytes);
         let mut inner = self.inner.lock();
-        let fitting = inner.fitting(slot_bytes, receivers);
-        let index = match fitting {
+        let index = match inner.fitting(slot_bytes, receivers) {
             Some(index) => index,
-            None => inner.add(slot_bytes, slab_bytes, receivers, self.bound)?,
+            None => {
+                let index = inner.add(slot_bytes, slab_bytes, receivers, self.bound)?;
+                self.get_ready(&mut inner, index, is_kept);
+                index
+            }
         };
         if !inner.gone.is_empty() {
             self.trim_later(&mut inner, Duration::ZERO);
@@ -134,36 +146,44 @@ impl Pool {
         let number = entry.free.pop()?;
         entry.used_at = Instant::now();
         let slab = entry.slab.clone();
-        if fitting.is_some() && inner.fitting(slot_bytes, receivers).is_none() {
-            self.prepare_spare(&mut inner, slot_bytes, slab_bytes, receivers);
-        }
         let offset = number * slab.slot_bytes;
         Some(Slot { pool: self.clone(), slab, offset, bytes: 0, is_retired: false.into() })
     }
 
-    /// Slots of this size were wanted more than once, and all are taken: make the next one while nobody waits for it.
-    fn prepare_spare(self: &Arc<Self>, inner: &mut Inner, slot_bytes: usize, slab_bytes: usize, receivers: Receivers) {
-        let has_room = slab_bytes <= self.bound / SPARE_SHARE && inner.has_room(slab_bytes, self.bound);
-        let is_served = self.reactor.strong_count() > 0;
-        if slot_bytes <= SMALL_SLOT_BYTES || inner.preparing || !has_room || !is_served {
+    /// A large slab had to be made: a thread maps it for its next use, while nobody waits for that. Of what receivers
+    /// keep until the next arrives there is another one, whose pages the thread makes; whoever wants it earlier makes
+    /// those that it lacks.
+    fn get_ready(self: &Arc<Self>, inner: &mut Inner, made: usize, is_kept: bool) {
+        let made = inner.entries[made].slab.clone();
+        if made.slots() > 1 || inner.preparing {
             return;
         }
-        let id = inner.next_id();
+        let spare = if is_kept { self.add_spare(inner, &made) } else { None };
         let pool = Arc::downgrade(self);
         let prepare = move || {
-            let slab = Slab::new(id, slot_bytes, slab_bytes, receivers).and_then(|slab| slab.warm().map(|()| slab));
-            let Some(pool) = pool.upgrade() else { return };
-            let mut inner = pool.inner.lock();
-            inner.preparing = false;
-            if let Ok(slab) = slab
-                && inner.has_room(slab_bytes, pool.bound)
-            {
-                inner.entries.push(Entry::new(slab));
-                pool.trim_later(&mut inner, IDLE);
+            if let Some(spare) = spare {
+                spare.populate();
+            }
+            let _ = made.mapping();
+            drop(made);
+            if let Some(pool) = pool.upgrade() {
+                pool.inner.lock().preparing = false;
             }
         };
-        // Without a thread there is no spare.
+        // Without a thread that is left to the next use.
         inner.preparing = std::thread::Builder::new().name("monarch-slabs".into()).spawn(prepare).is_ok();
+    }
+
+    /// One more slab like `made`, if there is room for so much that may never be wanted; as it is mapped here.
+    fn add_spare(self: &Arc<Self>, inner: &mut Inner, made: &Slab) -> Option<Arc<Mapping>> {
+        if made.bytes > self.bound / SPARE_SHARE || !inner.has_room(made.bytes, self.bound) {
+            return None;
+        }
+        let spare = Slab::new(inner.next_id(), made.slot_bytes, made.bytes, made.receivers).ok()?;
+        let mapping = spare.map_unfilled().ok()?;
+        inner.entries.push(Entry::new(spare));
+        self.trim_later(inner, IDLE);
+        Some(mapping)
     }
 
     fn give_back(self: &Arc<Self>, slot: &Slot) {
@@ -310,22 +330,27 @@ impl Slab {
         self.bytes / self.slot_bytes
     }
 
+    /// Its memory here, with all its pages where it is wanted whole.
     fn mapping(&self) -> io::Result<Arc<Mapping>> {
         if let Some(mapping) = self.mapping.get() {
             return Ok(mapping.clone());
         }
-        let mapping = Arc::new(Mapping::shared(&self.fd, self.bytes)?);
+        let mapping = self.map()?;
         if self.slots() == 1 {
-            // It is wanted whole.
             mapping.populate();
         }
+        Ok(mapping)
+    }
+
+    fn map(&self) -> io::Result<Arc<Mapping>> {
+        let mapping = Arc::new(Mapping::shared(&self.fd, self.bytes)?);
         Ok(self.mapping.get_or_init(|| mapping).clone())
     }
 
-    /// Have all pages before anybody waits for them.
-    fn warm(&self) -> io::Result<()> {
+    /// Have it written by way of its mapping from the start.
+    fn map_unfilled(&self) -> io::Result<Arc<Mapping>> {
         self.is_filled.store(true, Ordering::Relaxed);
-        self.mapping().map(drop)
+        self.map()
     }
 }
 
@@ -492,6 +517,20 @@ mod tests {
         let pool = pool();
         drop(pool.fill(&vec![1; BOUND], Receivers::One));
         assert!(pool.fill(&[1; 2 << 20], Receivers::Many).is_some());
+    }
+
+    #[test]
+    fn a_large_slab_that_had_to_be_made_has_a_spare_unless_it_is_wanted_briefly() {
+        let pool = pool();
+        let first = pool.fill(&[1; 2 << 20], Receivers::One).unwrap();
+        assert_eq!(pool.usage(), (4 << 20, 1));
+        let second = pool.fill(&[2; 2 << 20], Receivers::One).unwrap();
+        assert_eq!(pool.usage(), (4 << 20, 2));
+        let brief = pool.fill_briefly(&[3; 2 << 20], Receivers::Many).unwrap();
+        assert_eq!(pool.usage(), (6 << 20, 3));
+        for (slot, value) in [(&first, 1), (&second, 2), (&brief, 3)] {
+            assert!(slot.to_bytes() == vec![value; 2 << 20]);
+        }
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub struct View {
     memory: Arc<Mapping>,
     offset: usize,
     bytes: usize,
+    /// Where it can be read as it was sent, in memory that is warm.
+    sent: Option<(Arc<Mapping>, usize)>,
     /// Ends with the view.
     _lease: Lease,
 }
@@ -32,16 +34,29 @@ impl View {
     /// Fails where the system lets nothing more be mapped.
     pub fn of_own(slot: Arc<Slot>) -> io::Result<Self> {
         let (memory, offset) = slot.own_mapping()?;
-        Ok(Self { memory, offset, bytes: slot.len(), _lease: Lease::Own { slot, forks: fork::forks() } })
+        let lease = Lease::Own { slot: slot.clone(), forks: fork::forks() };
+        Ok(Self::new(memory, offset, slot.len(), lease))
     }
 
     pub(super) fn new(memory: Arc<Mapping>, offset: usize, bytes: usize, lease: Lease) -> Self {
-        Self { memory, offset, bytes, _lease: lease }
+        Self { memory, offset, bytes, sent: None, _lease: lease }
+    }
+
+    /// Of memory that others see too, who read what was sent at `offset` of `sent`.
+    pub(super) fn with_sent(self, sent: Option<Arc<Mapping>>, offset: usize) -> Self {
+        Self { sent: sent.map(|sent| (sent, offset)), ..self }
     }
 
     /// Where it starts; valid for reads and writes of [`View::len`] bytes as long as the view lives.
     pub fn as_ptr(&self) -> *mut u8 {
         self.memory.at(self.offset)
+    }
+
+    /// Where what was sent can be read as long as the view lives and nobody has written to it.
+    ///
+    /// A private mapping is new with each message and has no pages yet; this one lasts as long as the slab.
+    pub fn sent_ptr(&self) -> *const u8 {
+        self.sent.as_ref().map_or_else(|| self.as_ptr(), |(sent, offset)| sent.at(*offset))
     }
 
     /// How many bytes it has.

@@ -35,6 +35,7 @@ pub fn identity(fd: impl AsFd) -> io::Result<u64> {
 pub struct Mapping {
     start: NonNull<c_void>,
     bytes: usize,
+    is_writable: bool,
 }
 
 // SAFETY: a mapping is plain memory, which any thread may reach; who may write to it when is decided by who holds the
@@ -48,26 +49,32 @@ impl Mapping {
     ///
     /// Fails where the memory is shorter.
     pub fn shared(fd: impl AsFd, bytes: usize) -> io::Result<Self> {
-        Self::new(fd, 0, bytes, MapFlags::SHARED)
+        Self::new(fd, 0, bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)
+    }
+
+    /// The first `bytes` of the memory behind `fd`, to be read only.
+    ///
+    /// Fails where the memory is shorter.
+    pub fn readable(fd: impl AsFd, bytes: usize) -> io::Result<Self> {
+        Self::new(fd, 0, bytes, ProtFlags::READ, MapFlags::SHARED)
     }
 
     /// What the memory behind `fd` holds from `offset` on; what is written to it stays in this process.
     ///
     /// Fails where the memory is shorter.
     pub fn private(fd: impl AsFd, offset: usize, bytes: usize) -> io::Result<Self> {
-        Self::new(fd, offset, bytes, MapFlags::PRIVATE)
+        Self::new(fd, offset, bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
     }
 
-    fn new(fd: impl AsFd, offset: usize, bytes: usize, flags: MapFlags) -> io::Result<Self> {
+    fn new(fd: impl AsFd, offset: usize, bytes: usize, rights: ProtFlags, flags: MapFlags) -> io::Result<Self> {
         let held = u64::try_from(rustix::fs::fstat(&fd)?.st_size).unwrap_or(0);
         if bytes == 0 || (offset as u64).saturating_add(bytes as u64) > held {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the memory is shorter than what is to be mapped"));
         }
-        let rights = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses an address that nothing uses yet.
         let start = unsafe { mmap(std::ptr::null_mut(), bytes, rights, flags, fd, offset as u64)? };
         let start = NonNull::new(start).ok_or_else(|| io::Error::other("memory was mapped at address zero"))?;
-        Ok(Self { start, bytes })
+        Ok(Self { start, bytes, is_writable: rights.contains(ProtFlags::WRITE) })
     }
 
     /// Its length.
@@ -96,7 +103,7 @@ impl Mapping {
 
     /// Copy `source` to `offset`.
     pub fn write(&self, offset: usize, source: &[u8]) {
-        assert!(offset + source.len() <= self.bytes, "what is copied fits into its mapping");
+        assert!(self.is_writable && offset + source.len() <= self.bytes, "what is copied fits into its mapping");
         // SAFETY: source is readable, the target lies in the mapping, and a slot that is being filled is nobody
         // else's, so nothing overlaps.
         unsafe { std::ptr::copy_nonoverlapping(source.as_ptr(), self.at(offset), source.len()) };
@@ -176,12 +183,13 @@ pub fn read(fd: impl AsFd, offset: usize, bytes: usize) -> io::Result<Vec<u8>> {
     Ok(copy)
 }
 
-/// Copy `source` to `target` with as many threads as it pays to have: new memory is made while it is filled.
+/// Copy `source` to `target`, which is new memory and made while it is filled, with as many threads as that pays.
 ///
 /// # Safety
 /// `target` is writable for as many bytes as `source` has, and nobody else uses it.
 pub unsafe fn copy(source: &[u8], target: *mut u8) {
-    let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(COPY_THREADS));
+    let available = std::thread::available_parallelism().map_or(1, |count| count.get().min(COPY_THREADS));
+    let threads = if source.len() < PARALLEL_BYTES { 1 } else { available };
     let share = source.len().div_ceil(threads).next_multiple_of(LARGE_PAGE_BYTES);
     let target = target as usize;
     let copy = |piece: &[u8], start: usize| {
@@ -201,6 +209,33 @@ pub unsafe fn copy(source: &[u8], target: *mut u8) {
 
 /// Beyond so many threads the memory itself is what is waited for.
 const COPY_THREADS: usize = 4;
+
+/// From so many bytes on a thread costs less than it brings.
+const PARALLEL_BYTES: usize = 4 << 20;
+
+/// Make the pages between `start` and `start + bytes`, which is memory of the caller's, as writing there would; what they
+/// hold stays.
+pub fn make_pages(start: *mut u8, bytes: usize) {
+    let page = rustix::param::page_size();
+    let first = (start as usize) / page * page;
+    platform::make_pages(first as *mut c_void, (start as usize + bytes).next_multiple_of(page) - first);
+}
+
+/// Whether pages can be given back to the system while their address stays.
+pub const CAN_DISCARD: bool = platform::CAN_DISCARD;
+
+/// Give the whole pages between `start` and `start + bytes` back to the system, with what they hold.
+///
+/// # Safety
+/// The memory is private, and its content is nobody's.
+pub unsafe fn discard(start: *mut u8, bytes: usize) {
+    let page = rustix::param::page_size();
+    let first = (start as usize).next_multiple_of(page);
+    let end = (start as usize + bytes) / page * page;
+    if first < end {
+        platform::discard(first as *mut c_void, end - first);
+    }
+}
 
 /// Ask for large pages for the whole ones between `start` and `start + bytes`, which is memory of the caller's.
 pub fn prefer_large_pages(start: *mut u8, bytes: usize) {
@@ -243,6 +278,18 @@ mod platform {
         let _ = unsafe { madvise(start, bytes, Advice::LinuxHugepage) };
     }
 
+    pub fn make_pages(start: *mut c_void, bytes: usize) {
+        // SAFETY: leaves every page as it is; before Linux 5.14 it fails and the faults come one by one.
+        let _ = unsafe { madvise(start, bytes, Advice::LinuxPopulateWrite) };
+    }
+
+    pub const CAN_DISCARD: bool = true;
+
+    pub fn discard(start: *mut c_void, bytes: usize) {
+        // SAFETY: memory whose content is nobody's, says the caller; its address stays.
+        let _ = unsafe { madvise(start, bytes, Advice::LinuxDontNeed) };
+    }
+
     pub fn populate(start: *mut c_void, bytes: usize) {
         // SAFETY: reads every page as an access would; before Linux 5.14 it fails and the faults come one by one.
         let _ = unsafe { madvise(start, bytes, Advice::LinuxPopulateRead) };
@@ -259,6 +306,12 @@ mod platform {
     pub fn forbid_writes(_: impl AsFd) {}
 
     pub fn prefer_large_pages(_: *mut c_void, _: usize) {}
+
+    pub fn make_pages(_: *mut c_void, _: usize) {}
+
+    pub const CAN_DISCARD: bool = false;
+
+    pub fn discard(_: *mut c_void, _: usize) {}
 
     pub fn populate(_: *mut c_void, _: usize) {}
 }
