@@ -229,8 +229,10 @@ class Targets:
         descriptor: bytes,
         payload: bytes,
         buffers: Sequence[typing_extensions.Buffer] | None = None,
-    ) -> None:
-        """Send to all, wanting no answer. Dead members are skipped."""
+    ) -> int:
+        """Send to all, wanting no answer. Members in dead processes are skipped; how many."""
+    def tell_successors(self, sender: bytes, descriptor: bytes, payload: bytes) -> None:
+        """Say this to every process that takes a member's place from now on, before all else; no answer is wanted."""
     def deaths(self) -> list[tuple[int, Death]]:
         """Positions whose process is known to be dead."""
 
@@ -337,6 +339,8 @@ class Runtime:
 
         Under the id of an actor that ended, its successor starts with an empty one.
         """
+    def rule_out(self, actor: bytes, reason: str) -> None:
+        """There is no such actor here and none is made any more: who asks it something hears that it was stopped."""
     def spawn_procs(
         self,
         mesh: bytes,

@@ -128,3 +128,31 @@ def test_a_storm_of_deaths_is_told_once_for_each_rank(spawn_procs: SpawnProcs, f
     told = sorted(point.rank for failure in faults for point in failure.ranks)
     assert told == [0, 1, 2, 3]
     assert {(failure.name, failure.signal) for failure in faults} == {("where", signal.SIGKILL)}
+
+
+def test_a_broadcast_warns_once_of_the_dead_that_it_skips(
+    spawn_procs: SpawnProcs, faults: Faults, caplog: pytest.LogCaptureFixture
+) -> None:
+    procs = spawn_procs({"gpus": 3})
+    echo = procs.spawn("echo", Echo)
+    pids = list(echo.pid.call().get(timeout=WITHIN_S).values())
+    echo.pid.broadcast()
+    os.kill(pids[1], signal.SIGKILL)
+    eventually(lambda: faults, "the death is told")
+    echo.pid.broadcast()
+    echo.slice(gpus=0).pid.broadcast()
+    echo.slice(gpus=slice(1, 3)).pid.broadcast()
+    [first] = caplog.records
+    assert (first.name, first.levelname) == ("monarch", "WARNING")
+    assert first.getMessage() == (
+        "echo.pid.broadcast skips 1 of 3: actor echo[gpus=1] (its process was killed by signal 9 (SIGKILL))"
+    )
+    # The living get it, and whoever died and lives again may be warned of again.
+    assert echo.slice(gpus=2).pid.call_one().get(timeout=WITHIN_S) == pids[2]
+    procs.respawn().get(timeout=WITHIN_S)
+    echo.respawn().get(timeout=WITHIN_S)
+    echo.pid.broadcast()
+    os.kill(echo.slice(gpus=1).pid.call_one().get(timeout=WITHIN_S), signal.SIGKILL)
+    eventually(lambda: len(faults) == 2, "the second death is told")
+    echo.pid.broadcast()
+    assert len(caplog.records) == 2

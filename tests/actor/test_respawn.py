@@ -36,6 +36,11 @@ class Counter(Actor):
         raise SystemExit(3)
 
     @endpoint
+    def why_not(self, other: Counter) -> str:
+        """Why a call to another one fails."""
+        return str(other.next.call_one().exception())  # type: ignore[attr-defined]
+
+    @endpoint
     def next_of(self, other: Counter) -> int:
         return other.next.call_one().get()  # type: ignore[attr-defined, no-any-return]
 
@@ -49,6 +54,19 @@ class Fragile(Actor):
     @endpoint
     def pid(self) -> int:
         return os.getpid()
+
+
+class OwnsElsewhere(Actor):
+    """Owns counters in processes that belong to somebody else."""
+
+    @endpoint
+    def own(self, procs: ProcMesh) -> Counter:
+        self.counters: Any = procs.spawn("counters", Counter, 0)
+        return self.counters  # type: ignore[no-any-return]
+
+    @endpoint
+    def end(self) -> None:
+        self.counters.stop("enough").get()
 
 
 class Replacer(Actor):
@@ -184,6 +202,29 @@ def test_the_failure_of_an_actor_in_a_replaced_process_is_told(
     procs.spawn("fragile", Fragile, str(tmp_path / "missing"))
     told = [(0, "init"), (1, "init"), (1, "signal")]
     eventually(lambda: sorted((point.rank, f.kind) for f in faults for point in f.ranks) == told, "all are told")
+
+
+@pytest.mark.parametrize("owner", ["the owner of the processes", "another owner"])
+def test_callers_of_actors_that_were_stopped_before_their_process_was_replaced_fail_at_once(
+    spawn_procs: Callable[..., ProcMesh], faults: Faults, owner: str
+) -> None:
+    procs = spawn_procs({"w": 2})
+    callers: Any = spawn_procs(name="callers").spawn("caller", Counter, 0)
+    if owner == "another owner":
+        owners: Any = spawn_procs(name="owners").spawn("owner", OwnsElsewhere)
+        counters = owners.own.call_one(procs).get(timeout=30)
+    else:
+        counters = procs.spawn("counters", Counter, 0)
+    first = counters.slice(w=0)
+    assert callers.next_of.call_one(first).get(timeout=30) == 1
+    stop = owners.end.call_one() if owner == "another owner" else counters.stop("enough")
+    stop.get(timeout=30)
+    procs.respawn([0]).get(timeout=30)
+    began = time.monotonic()
+    # The caller may not have heard of the new process yet; then it is told of the end of the old one.
+    while "was stopped: enough" not in (error := callers.why_not.call_one(first).get(timeout=60)):
+        assert "another process takes its place" in error
+    assert time.monotonic() - began < 10, "nobody waited for an actor that does not come"
 
 
 def test_an_actor_makes_again_what_it_owns_while_others_call_that(one: ProcMesh) -> None:

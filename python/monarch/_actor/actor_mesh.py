@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class ActorMeshRoot(MeshRoot):
     """An actor mesh as it was spawned."""
 
-    __slots__ = ("actor", "actor_class", "carried", "failed", "procs", "request", "spawned")
+    __slots__ = ("actor", "actor_class", "carried", "failed", "procs", "request", "skipped", "spawned")
 
     member = "actor"
 
@@ -44,6 +44,7 @@ class ActorMeshRoot(MeshRoot):
         )
         self.carried: list[ref[Turns]] = []  # channels of this process whose ports the constructors were given
         self.failed: dict[int, str] = {}  # whose failure is known here, by process rank, and how
+        self.skipped: set[int] = set()  # who was dead when it was last broadcast to, by process rank
         self.spawned: _native.Replies | None = None  # one answer for each constructor, where it was spawned from here
         _roots[actor] = self
 
@@ -55,6 +56,19 @@ class ActorMeshRoot(MeshRoot):
         from monarch._actor import description
 
         return description.state(self.stopped, view, description.actor_ends(self, view))
+
+    def tell_of_skipped(self, label: str, view: Region) -> None:
+        """Warn of those who do not get a broadcast, each once for each time that it died."""
+        from monarch._actor import description
+
+        ends = description.actor_ends(self, view)
+        news = {rank: how for rank, how in ends.items() if rank not in self.skipped}
+        self.skipped = self.skipped.difference(view.ranks()).union(ends)
+        if news:
+            import logging
+
+            who = description.in_words([f"{self.place(rank)} ({how})" for rank, how in sorted(news.items())])
+            logging.getLogger("monarch").warning("%s.broadcast skips %d of %d: %s", label, len(ends), len(view), who)
 
 
 # Copies of a reference that arrive here again and again are one mesh.
@@ -167,7 +181,7 @@ class ActorMesh(MeshTrait):
         from monarch._actor import stacks
 
         subject = Subject(f"{self._root.name}.dump_stacks", self._view.extent, self._root)
-        return stacks.ask(self._root.procs._root, sender(), subject, self._view, timeout)
+        return stacks.ask(self._root.procs._root, subject, self._view, timeout)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ActorMesh):
@@ -181,7 +195,7 @@ class ActorMesh(MeshTrait):
         from monarch._actor import description
 
         root, view = self._root, self._view
-        where = description.hosts_in_words(description.host_names(root.procs._root, view))
+        where = description.in_words(description.host_names(root.procs._root, view))
         state = root.describe_state(view)
         return f"<ActorMesh {root.name} of {root.actor_class.__qualname__} {view.extent} on {where}{state}>"
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from monarch._actor.proc_mesh import ProcMeshRoot
     from monarch._actor.shape import Point, Region
 
-# How many hosts are named before the rest is only counted.
-_NAMED_HOSTS = 3
+# How many of a list are named before the rest is only counted.
+_NAMED = 3
 
 
-def hosts_in_words(names: Sequence[str]) -> str:
+def in_words(names: Sequence[str]) -> str:
     """`node-1, node-2`; a long list is cut."""
-    rest = len(names) - _NAMED_HOSTS
-    return ", ".join(names[:_NAMED_HOSTS]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def host_names(procs: ProcMeshRoot, region: Region) -> list[str]:

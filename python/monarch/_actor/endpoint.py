@@ -278,7 +278,10 @@ class Endpoint(Generic[P, R]):
         return ValueStream(self.label, count, lambda index: Future._of(replies, index + 1, answer_at(index), self))
 
     def broadcast(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Send to all and want no answer. Dead actors are skipped; an exception in an endpoint fails its actor."""
+        """Send to all and want no answer. An exception in an endpoint fails its actor.
+
+        Dead actors are skipped, of which a warning of the logger `monarch` tells once for each death.
+        """
         payload, buffers = self._pack(args, kwargs)
         if self.root.stopped is not None:
             self.root.raise_stopped(self)
@@ -288,7 +291,9 @@ class Endpoint(Generic[P, R]):
 
             undeliverable.broadcast(current.actor_instance, self, payload, buffers)
         else:
-            self._targets.cast(sender(), self._descriptor, payload, buffers)
+            skipped = self._targets.cast(sender(), self._descriptor, payload, buffers)
+            if skipped or self.root.failed or self.root.skipped:
+                self.root.tell_of_skipped(self.label, self._region)
 
     @property
     def _is_confirmable(self) -> bool:

@@ -9,7 +9,7 @@ from monarch._actor.description import (
     actor_ends,
     host_ends,
     host_names,
-    hosts_in_words,
+    in_words,
     proc_ends,
     ranked_points,
 )
@@ -54,7 +54,7 @@ def proc_mesh(procs: ProcMesh) -> str:
 
 def actor_mesh(actors: ActorMesh) -> str:
     root, region = actors._root, actors._region
-    hosts = hosts_in_words(host_names(root.procs._root, region))
+    hosts = in_words(host_names(root.procs._root, region))
     kind = f"of <b>{escape(root.actor_class.__qualname__)}</b> on {escape(hosts)}"
     members = _members(region, [], actor_ends(root, region), root.stopped)
     return _titled("ActorMesh", root.name, region, kind, members)

@@ -70,6 +70,11 @@ def known_root(mesh: bytes) -> ProcMeshRoot | None:
     return _roots.get(mesh)
 
 
+def known_roots() -> list[ProcMeshRoot]:
+    """All meshes that anything here still refers to."""
+    return list(_roots.values())
+
+
 class ProcMesh(MeshTrait):
     """Processes, or a view of some of them. A value: pickles small and can be spawned on wherever it arrives.
 
@@ -201,7 +206,7 @@ class ProcMesh(MeshTrait):
         from monarch._actor import stacks
 
         subject = Subject(f"{self._root.name}.dump_stacks", self._view.extent, self._root)
-        return stacks.ask(self._root, sender(), subject, self._view, timeout)
+        return stacks.ask(self._root, subject, self._view, timeout)
 
     async def __aenter__(self) -> Self:
         if self._root.stopped is not None:
@@ -230,7 +235,7 @@ class ProcMesh(MeshTrait):
         from monarch._actor import description
 
         root, view = self._root, self._view
-        where = description.hosts_in_words(description.host_names(root, view))
+        where = description.in_words(description.host_names(root, view))
         state = description.state(root.stopped, view, description.proc_ends(root, view))
         return f"<ProcMesh {root.name} {view.extent} on {where}{state}>"
 

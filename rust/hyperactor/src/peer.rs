@@ -5,7 +5,9 @@
 //! - **PEER-2** What was sent to one process is never delivered to the next one at its place; what was sent before any
 //!   process was linked goes to the first that is.
 //! - **PEER-3** News of a generation never undoes news of a later one.
+//! - **PEER-4** What is left for successors is the first that each of them hears from here.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::death::Death;
@@ -30,7 +32,12 @@ struct State {
     route: Route,
     /// How many messages were sent to `proc`.
     sequence: u64,
+    /// What every later process is told, too.
+    for_successors: VecDeque<(MessageHeader, Vec<Part>)>,
 }
+
+/// So much is kept for successors, the latest. Each is small, and a place may live as long as the program.
+const KEPT_FOR_SUCCESSORS: usize = 256;
 
 enum Route {
     /// A way was asked for; what is sent meanwhile waits in order.
@@ -112,7 +119,17 @@ pub enum Sent {
 impl Peer {
     /// A place whose process no link leads to yet.
     pub fn awaited(proc: ProcId) -> Self {
-        Self { state: Mutex::new(State { proc, route: Route::Awaited(Vec::new()), sequence: 0 }) }
+        let route = Route::Awaited(Vec::new());
+        Self { state: Mutex::new(State { proc, route, sequence: 0, for_successors: VecDeque::new() }) }
+    }
+
+    /// Tell this to every process that takes the place from now on, before anything else.
+    pub fn tell_successors(&self, header: MessageHeader, parts: Vec<Part>) {
+        let kept = &mut self.state.lock().for_successors;
+        if kept.len() == KEPT_FOR_SUCCESSORS {
+            kept.pop_front();
+        }
+        kept.push_back((header, parts));
     }
 
     /// The process that holds the place, as far as is known here.
@@ -159,9 +176,16 @@ impl Peer {
             way.close();
             return Ok(());
         }
+        let succeeds = proc.generation > state.proc.generation;
         state.proc = proc;
         state.sequence = 0;
         let before = std::mem::replace(&mut state.route, Route::Open(way.clone()));
+        if succeeds {
+            for (mut header, parts) in state.for_successors.clone() {
+                state.address(&mut header);
+                way.send(header, parts)?;
+            }
+        }
         if let Route::Awaited(queue) = before {
             for waiting in queue {
                 match waiting {

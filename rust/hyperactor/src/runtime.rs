@@ -200,6 +200,12 @@ impl Runtime {
         mailbox.clone()
     }
 
+    /// There is no such actor here and there will be none: whoever asks it something hears why.
+    pub fn rule_out(&self, actor: ActorId, reason: String) {
+        let mailbox = self.mailboxes.write().get_or_insert(actor, Mailbox::default, Mailbox::is_closed).clone();
+        mailbox.close(self.own_death(Cause::Actor { stopped: true, reason, detail: Vec::new() }));
+    }
+
     /// The requests to this process itself.
     pub fn process_mailbox(&self) -> Arc<Mailbox> {
         self.mailboxes.write().get_or_insert(PROCESS_ACTOR, Mailbox::default, Mailbox::is_closed).clone()

@@ -69,13 +69,25 @@ impl Targets {
         self.ask(index..index + 1, sender, parts, true)
     }
 
-    /// Tell all, wanting no answer.
-    pub fn cast(&self, sender: ActorId, parts: &[Part]) -> Result<()> {
+    /// Tell all, wanting no answer; how many were skipped, as their processes are dead.
+    pub fn cast(&self, sender: ActorId, parts: &[Part]) -> Result<usize> {
         self.runtime.check()?;
+        let mut skipped = 0;
         for index in 0..self.places.len() {
-            self.send_to(index, sender, parts, None)?;
+            skipped += usize::from(matches!(self.send_to(index, sender, parts, None)?, Sent::Dead(_)));
         }
-        Ok(())
+        Ok(skipped)
+    }
+
+    /// Tell every process that succeeds one of theirs from now on, wanting no answer.
+    pub fn tell_successors(&self, sender: ActorId, parts: &[Part]) {
+        let sender = Sender { proc: self.runtime.proc(), actor: sender };
+        for (index, place) in self.places.iter().enumerate() {
+            // This process has no successor that it could tell anything.
+            if let Place::There(peer) = place {
+                peer.tell_successors(request(peer.proc(), self.actor, sender, index as u32, None), parts.to_vec());
+            }
+        }
     }
 
     /// Who of them is known to be in a dead process.

@@ -100,6 +100,10 @@ impl Runtime {
         Mailbox { runtime: self.0.clone(), inner: self.0.open_mailbox(ActorId(actor)) }
     }
 
+    fn rule_out(&self, actor: [u8; 16], reason: String) {
+        self.0.rule_out(ActorId(actor), reason);
+    }
+
     #[pyo3(signature = (mesh, name, count, owner, commands, logs, variant, welcome, hosts))]
     // One argument for each thing that a process gets.
     #[allow(clippy::too_many_arguments)]

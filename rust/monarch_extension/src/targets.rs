@@ -83,9 +83,20 @@ impl Targets {
         descriptor: &Bound<'_, PyBytes>,
         payload: &Bound<'_, PyBytes>,
         buffers: Buffers<'_>,
-    ) -> PyResult<()> {
+    ) -> PyResult<usize> {
         let parts = self.parts(self.inner.len(), descriptor, payload, buffers)?;
         self.inner.cast(ActorId(sender), &parts).map_err(to_python)
+    }
+
+    fn tell_successors(
+        &self,
+        sender: [u8; 16],
+        descriptor: &Bound<'_, PyBytes>,
+        payload: &Bound<'_, PyBytes>,
+    ) -> PyResult<()> {
+        let parts = self.parts(self.inner.len(), descriptor, payload, None)?;
+        self.inner.tell_successors(ActorId(sender), &parts);
+        Ok(())
     }
 
     fn deaths(&self) -> Vec<(usize, Death)> {

@@ -223,9 +223,10 @@ class Process:
             if root.stopped is None:
                 root.stopped = reason
             owner = self._owner_of(root)
-            replies = root.procs._targets().call(
-                owner.actor if owner else _native.PROCESS_ACTOR, requests.stop(root.actor, reason), b"", fail_fast=False
-            )
+            caller = owner.actor if owner else _native.PROCESS_ACTOR
+            targets, request = root.procs._targets(), requests.stop(root.actor, reason)
+            replies = targets.call(caller, request, b"", fail_fast=False)
+            targets.tell_successors(caller, request, b"")
             subject = Subject(f"{root.name}.stop", root.region.extent, root)
             root.stopping = Future._of(replies, len(root.region), _stopped, subject, quiet=True)
             if owner is not None:
@@ -405,6 +406,8 @@ class Process:
     def _stop(self, message: _native.Message, actor: bytes, reason: str) -> None:
         local = self.actors.get(actor)
         if local is None:
+            # In a process that took another's place it may never have been; what waits for it waits in vain.
+            self.runtime.rule_out(actor, reason)
             message.reply(_native.STATUS_VALUE, DONE)
         else:
             local.stop(reason, message)
