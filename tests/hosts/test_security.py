@@ -116,8 +116,8 @@ def test_a_key_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert outcome.returncode == 1 and str(tmp_path / "absent") in outcome.stderr
 
 
-def test_another_version_is_refused_and_both_are_named(start_host: Start) -> None:
-    program = start_host()
+def test_another_version_is_refused_and_both_are_named(start_host: Start, tmp_path: Path) -> None:
+    program = start_host("tcp://127.0.0.1:0", "--key-file", _another_key(tmp_path))
     host, _, port = program.address.removeprefix("tcp://").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=60) as stranger:
         body = struct.pack("<HB", 1, 1) + os.urandom(32) + b"9.9.9"

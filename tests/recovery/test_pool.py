@@ -191,13 +191,17 @@ def test_a_pool_that_grows_again_uses_the_processes_it_has(make_pool: Any, tmp_p
     assert after == before
 
 
-def test_cancelled_work_is_not_done(make_pool: Any, tmp_path: Path) -> None:
-    pool = make_pool(1)
+def test_cancelled_work_is_not_done(spawn_procs: SpawnProcs, tmp_path: Path) -> None:
+    procs = spawn_procs({"w": 1})
+    pool = ElasticPool(procs, Worker, policy=FAST)
     _, held = occupy(pool, tmp_path / "go")
     assert pool.submit("count").cancel()
+    # Its process has read what was sent before this, the word of the cancel too: else the work might just have begun.
+    assert procs.initialized.get(timeout=20)
     (tmp_path / "go").touch()
     held.get(timeout=20)
     assert pool.submit("count").get(timeout=20) == 1
+    pool.stop()
 
 
 def test_a_stopped_pool_takes_no_work(make_pool: Any) -> None:
