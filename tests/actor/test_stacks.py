@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import eventually
-from monarch.actor import Actor, ProcMesh, current_rank, endpoint, this_proc
+from monarch.actor import Actor, ProcMesh, current_rank, endpoint, this_host, this_proc
 
 
 class Busy(Actor):
@@ -114,6 +114,28 @@ def test_the_program_tells_of_itself(one: ProcMesh) -> None:
     found = next(stack for stack in stacks if "a thread of the test" in stack.threads)
     assert "known.wait()" in str(found)
     assert any("in test_the_program_tells_of_itself" in str(stack) for stack in stacks)
+
+
+def test_a_host_tells_of_all_processes_on_it(spawn_procs: Callable[..., ProcMesh], tmp_path: Path) -> None:
+    procs, others = spawn_procs(per_host={"gpus": 2}, name="procs"), spawn_procs(name="others")
+    stopped = spawn_procs(name="stopped")
+    stopped.stop().get(timeout=30)
+    busy, other = procs.spawn("busy", Busy), others.spawn("other", Busy)
+    spins = busy.spin.call(str(tmp_path / "begun"), str(tmp_path / "end"))
+    other.pid.call_one().get(timeout=30)
+    eventually(lambda: len(list(tmp_path.glob("begun*"))) == 2, "both spin")
+    try:
+        dumps = {dump.name: dump for dump in this_host().dump_stacks(timeout=30).get().meshes}
+    finally:
+        (tmp_path / "end").touch()
+    spins.get(timeout=30)
+    assert {"procs", "others", this_proc()._root.name} <= dumps.keys() and "stopped" not in dumps
+    assert not any(dump.missing for dump in dumps.values())
+    spinning = [s for s in dumps["procs"].stacks if any(function == "spin" for _, _, function in s.frames)]
+    assert sorted(dict(point)["gpus"] for stack in spinning for point in stack.ranks) == [0, 1]
+    assert "in test_a_host_tells_of_all_processes_on_it" in str(dumps[this_proc()._root.name])
+    with pytest.raises(ValueError, match="positive, finite"):
+        this_host().dump_stacks(timeout=0)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("inf"), float("nan")])

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from monarch._actor.bootstrap_command import BootstrapCommand
     from monarch._actor.proc_mesh import ProcMesh
     from monarch._actor.shape import Point
+    from monarch._actor.stacks import HostStackDump
 
     Hosts = tuple[tuple[bytes, str], ...]
 
@@ -146,6 +147,16 @@ class HostMesh(MeshTrait):
         """
         return self._release(True)
 
+    def dump_stacks(self, timeout: float = 5.0) -> Future[HostStackDump]:
+        """What every thread is doing in all processes on these hosts that this one knows, itself included.
+
+        As `ProcMesh.dump_stacks` of each of their meshes, at once. Raises `ValueError` for a `timeout` that makes no
+        sense.
+        """
+        from monarch._actor import stacks
+
+        return stacks.ask_hosts(self, timeout)
+
     def _release(self, exit: bool) -> Future[None]:
         if not self._owned:
             verb = "shut down" if exit else "stop"
@@ -186,7 +197,7 @@ class HostMesh(MeshTrait):
         from monarch._actor import description
 
         names = self._names()
-        where = "" if names == (self._root.name,) else f" on {description.hosts_in_words(names)}"
+        where = "" if names == (self._root.name,) else f" on {description.in_words(names)}"
         state = f", {self._root.stopped}" if self._root.stopped is not None else ""
         state = state or description.state(None, self._view, description.host_ends(self))
         return f"<HostMesh {self._root.name} {self._view.extent}{where}{state}>"

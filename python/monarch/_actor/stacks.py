@@ -7,21 +7,26 @@ from itertools import dropwhile
 
 from monarch import _native
 from monarch._actor.causes import Cause
-from monarch._actor.context import process
+from monarch._actor.context import process, sender
+from monarch._actor.generics import TypeVar
+from monarch._actor.mesh_root import Subject
+from monarch._actor.proc_mesh import known_roots
 from monarch._actor.promise import Promise
-from monarch._actor.shape import Point
+from monarch._actor.shape import Extent, Point
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from monarch._actor.future import Future
-    from monarch._actor.mesh_root import Subject
+    from monarch._actor.host_mesh import HostMesh
     from monarch._actor.proc_mesh import ProcMeshRoot
     from monarch._actor.shape import Region
 
     Frame = tuple[str, int, str]
     Thread = tuple[str, tuple[Frame, ...]]
+
+T = TypeVar("T")
 
 # The line above each thread, as `faulthandler` writes it.
 _HEADING = "(most recent call first):"
@@ -77,31 +82,84 @@ class StackDump:
     __repr__ = __str__
 
 
-def ask(procs: ProcMeshRoot, sender: bytes, subject: Subject, view: Region, timeout_s: float) -> Future[StackDump]:
+class HostStackDump:
+    """What `HostMesh.dump_stacks` found: `meshes` has a `StackDump` for each mesh. `print` it to read it."""
+
+    __slots__ = ("meshes",)
+
+    def __init__(self, meshes: Sequence[StackDump]) -> None:
+        self.meshes = list(meshes)
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.meshes)) or "no processes"
+
+    __repr__ = __str__
+
+
+def ask(procs: ProcMeshRoot, subject: Subject, view: Region, timeout_s: float) -> Future[StackDump]:
     """The stacks of the processes of a view; who has not told them after `timeout_s` seconds is named."""
+    return _ask([(procs, subject, view)], subject, timeout_s, lambda dumps: dumps[0])
+
+
+def ask_hosts(hosts: HostMesh, timeout_s: float) -> Future[HostStackDump]:
+    """The stacks of all processes on these hosts that are known here, this one included."""
+    identities = set(hosts._identities())
+    asked = []
+    for procs in known_roots():
+        ranks = [rank for rank in procs.region.ranks() if identities.intersection(procs.host_of(rank)._identities())]
+        if ranks and procs.stopped is None:
+            is_all = len(ranks) == len(procs.region)
+            view = procs.region if is_all else procs.reference().flatten("rank").slice(rank=ranks)._region
+            asked.append((procs, Subject(f"{procs.name}.dump_stacks", view.extent, procs), view))
+    name = hosts._root.name
+    subject = Subject(f"{name}.dump_stacks", Extent(("meshes",), (len(asked),)), hosts._root)
+    return _ask(asked, subject, timeout_s, HostStackDump)
+
+
+def _ask(
+    asked: Sequence[tuple[ProcMeshRoot, Subject, Region]],
+    whole: Subject,
+    timeout_s: float,
+    made: Callable[[list[StackDump]], T],
+) -> Future[T]:
     if not 0 < timeout_s < float("inf"):
         raise ValueError(f"timeout is {timeout_s}: it has to be a positive, finite number of seconds")
     from monarch._actor.timers import timers
     from monarch._actor.wakeups import callback_thread
 
-    targets = _native.Targets(process().runtime, procs.mesh, view.ranks(), _native.STACKS_ACTOR)
-    replies = targets.call(sender, b"", b"", fail_fast=False)
-    promise: Promise[StackDump] = Promise(replies.cancel)
-    promise.replies = replies
+    calls = []
+    for procs, subject, view in asked:
+        targets = _native.Targets(process().runtime, procs.mesh, view.ranks(), _native.STACKS_ACTOR)
+        calls.append((subject, view, targets.call(sender(), b"", b"", fail_fast=False)))
+
+    def cancel() -> None:
+        for _, _, replies in calls:
+            replies.cancel()
+
+    promise: Promise[T] = Promise(cancel)
+    promise.replies = calls[0][2] if len(calls) == 1 else None
 
     def settle(late: str = "") -> None:
-        arrived = [replies.message(index) for index in range(replies.arrived)]
-        promise.settle(lambda: _dump(subject, view, arrived, late), before=replies.cancel)
+        arrived = [
+            (subject, view, [replies.message(index) for index in range(replies.arrived)])
+            for subject, view, replies in calls
+        ]
+        promise.settle(lambda: made([_dump(*one, late) for one in arrived]), before=cancel)
 
     late = f"did not answer within {timeout_s:g} s, though it is not known to be dead"
     timer = timers().after(timeout_s, lambda: settle(late))
+    missing = len(calls)
 
-    def answered() -> None:
-        timer.cancel()
-        settle()
+    def answered() -> None:  # always on the callback thread
+        nonlocal missing
+        missing -= 1
+        if missing == 0:
+            timer.cancel()
+            settle()
 
-    callback_thread().when_ready(replies, len(view), answered)
-    return promise.future(subject)
+    for _, view, replies in calls:
+        callback_thread().when_ready(replies, len(view), answered)
+    return promise.future(whole)
 
 
 def _dump(subject: Subject, view: Region, arrived: Sequence[_native.Message], late: str) -> StackDump:
