@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import assert_gone, marked_environment, marked_processes
+from host_actors import Placed
 from host_programs import HostProgram
 from monarch import _native
 from monarch._cli import main
+from monarch.actor import HostMesh
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,6 +60,42 @@ def test_an_address_in_use_is_named(start_host: Callable[..., HostProgram]) -> N
     )
     assert outcome.returncode == 1
     assert address in outcome.stderr and "in use" in outcome.stderr and "Traceback" not in outcome.stderr
+
+
+def test_a_descriptor_that_listens_already_is_taken_over(attach: Callable[..., HostMesh]) -> None:
+    environment, mark = marked_environment()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        number, port = listening.fileno(), listening.getsockname()[1]
+        command = [sys.executable, "-m", "monarch", "worker", "--listen", f"tcp://127.0.0.1:fd{number}"]
+        program = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, pass_fds=[number]
+        )
+    with program:
+        assert program.stdout is not None and program.stderr is not None
+        line = program.stdout.readline()
+        if not line:
+            pytest.fail(program.stderr.read())
+        assert line == f"listening at tcp://127.0.0.1:{port}\n"
+        hosts = attach([f"tcp://127.0.0.1:{port}"])
+        placed = hosts.spawn_procs().spawn("placed", Placed)
+        assert placed.where.call().get(timeout=60).extent.sizes == (1,)
+        hosts.shutdown().get(timeout=60)
+        assert program.wait(60) == 0
+    assert_gone(lambda: marked_processes(mark), "after the host was shut down")
+
+
+def test_a_descriptor_that_cannot_listen_is_named(tmp_path: Path) -> None:
+    with open(tmp_path / "file", "w") as file:
+        listen = ["worker", "--listen", f"tcp://127.0.0.1:fd{file.fileno()}"]
+        outcome = subprocess.run(
+            [sys.executable, "-m", "monarch", *listen],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            pass_fds=[file.fileno()],
+        )
+        assert outcome.returncode == 1 and "Traceback" not in outcome.stderr
+        assert f"cannot listen at `tcp://127.0.0.1:fd{file.fileno()}`" in outcome.stderr
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

@@ -11,6 +11,8 @@ use crate::error::Error;
 pub enum Address {
     /// A socket without a file, in the system's abstract namespace (Linux).
     Abstract(String),
+    /// A descriptor that listens at TCP already, and the name of this machine for others. For listening only.
+    Inherited(String, i32),
     /// A socket in the file system.
     Path(PathBuf),
     /// TCP: a name or number, and a port. The name is none for every interface.
@@ -71,6 +73,11 @@ fn tcp(text: &str, rest: &str) -> Result<Address, Error> {
     if host.is_empty() || (host.contains(':') && !rest.starts_with('[')) {
         return Err(malformed(text, "the host is a name, an IPv4 number, an IPv6 number in brackets, or `*`"));
     }
+    if let Some(number) = port.strip_prefix("fd") {
+        let number = number.parse().ok().filter(|number| *number >= 0);
+        let number = number.ok_or_else(|| malformed(text, "after `fd` the number of a descriptor follows"))?;
+        return Ok(Address::Inherited(host.into(), number));
+    }
     let port = port.parse().map_err(|_| malformed(text, "the port is a number from 0 to 65535"))?;
     Ok(Address::Tcp((host != "*").then(|| host.into()), port))
 }
@@ -94,6 +101,8 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Abstract(name) => write!(f, "ipc://@{name}"),
+            Self::Inherited(host, number) if host.contains(':') => write!(f, "tcp://[{host}]:fd{number}"),
+            Self::Inherited(host, number) => write!(f, "tcp://{host}:fd{number}"),
             Self::Path(path) => write!(f, "ipc://{}", path.display()),
             Self::Tcp(None, port) => write!(f, "tcp://*:{port}"),
             Self::Tcp(Some(host), port) if host.contains(':') => write!(f, "tcp://[{host}]:{port}"),
@@ -108,9 +117,15 @@ mod tests {
 
     #[test]
     fn an_address_reads_as_it_was_written() {
-        for text in
-            ["tcp://node7:26600", "tcp://127.0.0.1:1", "tcp://[::1]:65535", "tcp://*:0", "ipc:///a/b", "ipc://@x"]
-        {
+        for text in [
+            "tcp://node7:26600",
+            "tcp://127.0.0.1:1",
+            "tcp://[::1]:65535",
+            "tcp://*:0",
+            "ipc:///a/b",
+            "ipc://@x",
+            "tcp://[::1]:fd3",
+        ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
         assert_eq!("unix:/a/b".parse::<Address>().unwrap(), "ipc:///a/b".parse().unwrap());
@@ -128,6 +143,8 @@ mod tests {
             "tcp://:1",
             "tcp://::1:5",
             "tcp://x:99999",
+            "tcp://x:fd",
+            "tcp://x:fd-1",
             "ipc://x",
             "http://x:1",
             "tls://x:1",

@@ -107,6 +107,7 @@ impl Listener {
             (_, key) => key,
         };
         let dial = match (&endpoint.dial, &bound.address) {
+            (Address::Inherited(host, _), Address::Tcp(_, port)) => Address::Tcp(Some(host.clone()), *port),
             (Address::Tcp(host, 0), Address::Tcp(_, port)) => Address::Tcp(host.clone(), *port),
             (dial, _) => dial.clone(),
         };

@@ -18,6 +18,9 @@ use crate::sys::socket::peer_user;
 /// How long one try to connect may take.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How many connections may wait to be taken at a descriptor that others have opened.
+const BACKLOG: i32 = 128;
+
 /// How long a host may be silent before its connection counts as lost; its kernel answers probes also when it is busy.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -37,6 +40,12 @@ impl Bound {
     pub fn new(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(host, port) => Self::tcp(host.as_deref(), *port),
+            Address::Inherited(host, number) => {
+                let socket = crate::sys::fork::adopt(*number)?;
+                // Fails for what is no socket or is connected, and changes nothing for one that listens.
+                rustix::net::listen(&socket, BACKLOG)?;
+                Self::of_listener(socket.into(), Some(host))
+            }
             Address::Path(path) => {
                 let listener = listen_at_path(path)?;
                 Ok(Self::local(listener.into(), Some(path.clone()), address))
@@ -55,6 +64,10 @@ impl Bound {
             // Also serves IPv4, unless the machine has no IPv6.
             None => TcpListener::bind(("::", port)).or_else(|_| TcpListener::bind(("0.0.0.0", port)))?,
         };
+        Self::of_listener(listener, host)
+    }
+
+    fn of_listener(listener: TcpListener, host: Option<&str>) -> io::Result<Self> {
         let bound = listener.local_addr()?;
         listener.set_nonblocking(true)?;
         Ok(Self {
@@ -105,6 +118,10 @@ pub fn connect(address: &Address) -> io::Result<OwnedFd> {
     let socket: OwnedFd = match address {
         Address::Path(path) => UnixStream::connect(path)?.into(),
         Address::Abstract(name) => connect_abstract(name)?.into(),
+        Address::Inherited(..) => {
+            let cause = "a descriptor is for listening only; give the port to connect to";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, cause));
+        }
         Address::Tcp(host, port) => {
             let host = host.as_deref().ok_or_else(|| {
                 io::Error::new(io::ErrorKind::InvalidInput, "`*` is for listening only; name the host to connect to")
