@@ -339,6 +339,8 @@ class Runtime:
 
         Under the id of an actor that ended, its successor starts with an empty one.
         """
+    def backlog(self) -> int:
+        """How many bytes of what this process sent have not left it yet."""
     def rule_out(self, actor: bytes, reason: str) -> None:
         """There is no such actor here and none is made any more: who asks it something hears that it was stopped."""
     def spawn_procs(

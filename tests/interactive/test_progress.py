@@ -1,7 +1,8 @@
-"""How far a start has come: shown while it is waited for, where somebody looks, and gone afterwards."""
+"""How far a start or a transfer has come: shown while it is waited for, where somebody looks, and gone afterwards."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -98,3 +99,46 @@ def test_nothing_is_shown_in_a_pipe_or_where_it_is_switched_off(
         )
         shown, status = done.stdout + done.stderr, done.returncode
     assert (shown, status) == ("processes are there\n[42, 42]\n", 0)
+
+
+SENDS = """
+import os, signal
+from monarch.actor import Actor, attach_to_workers, endpoint
+
+class Measures(Actor):
+    @endpoint
+    def length(self, data):
+        return len(data)
+
+if __name__ == "__main__":
+    hosts = attach_to_workers(ca="trust_all_connections", workers=[os.environ["MONARCH_TEST_HOST"]])
+    measures = hosts.spawn_procs().spawn("measures", Measures)
+    print("small:", list(measures.length.call(bytes(1)).get().values()))
+    os.kill(int(os.environ["MONARCH_TEST_HOST_PID"]), signal.SIGSTOP)
+    print("large:", list(measures.length.call(bytes(64 << 20)).get().values()))
+    hosts.shutdown().get()
+"""
+
+
+def test_a_terminal_shows_how_much_of_a_large_transfer_is_to_go(tmp_path: Path, environment: dict[str, str]) -> None:
+    environment["XDG_CONFIG_HOME"] = str(tmp_path)
+    (tmp_path / "program.py").write_text(SENDS)
+    worker = [sys.executable, "-m", "monarch", "worker", "--listen", "ipc:///" + str(tmp_path / "host").lstrip("/")]
+    with subprocess.Popen(worker, env=environment, stdout=subprocess.PIPE, text=True) as host:
+        try:
+            assert host.stdout is not None
+            address = host.stdout.readline().split()[-1]
+            reached = {"MONARCH_TEST_HOST": address, "MONARCH_TEST_HOST_PID": str(host.pid)}
+            terminal = Terminal([sys.executable, "program.py"], tmp_path, {**environment, **reached})
+            try:
+                # The host is stopped, so all but what the system takes waits.
+                terminal.read_until(" MB to go")
+                host.send_signal(signal.SIGCONT)
+                shown, status = terminal.read_to_the_end()
+            finally:
+                terminal.close()
+            assert (status, "large: [67108864]" in shown) == (0, True), shown
+            assert terminal.output.count("sending: ") and "MB to go" not in shown.rpartition("\r")[2]
+            assert host.wait(60) == 0
+        finally:
+            host.kill()

@@ -29,15 +29,18 @@ PATIENCE_S = 1.0
 
 _REFRESH_S = 0.2
 
+# What leaves this process within a blink on any network is not shown.
+_MUCH_BYTES = 16 << 20
+
 
 def wait(subject: Awaited, replies: Replies, count: int, timeout: float | None) -> bool:
     """As `replies.wait(count, timeout)`, for who has waited for a while already."""
-    display = _display() if _report(subject, replies) else None
+    display = _display() if _report_or_transfer(subject, replies) else None
     if display is None:
         return replies.wait(count, timeout)
     deadline = None if timeout is None else time.monotonic() + timeout
     try:
-        while (text := _report(subject, replies)) is not None:
+        while (text := _report_or_transfer(subject, replies)) is not None:
             display.show(text)
             left = _REFRESH_S if deadline is None else min(_REFRESH_S, deadline - time.monotonic())
             if left <= 0:
@@ -93,6 +96,17 @@ def _report(subject: Awaited, replies: Replies) -> str | None:
     if root is None or not work or replies.ready(replies.expected):
         return None
     return f"{work} {root.name}: {replies.arrived} of {replies.expected}"
+
+
+def _report_or_transfer(subject: Awaited, replies: Replies) -> str | None:
+    """As `_report`; of what has no stages, how much has not left this process yet, where that is much."""
+    text = _report(subject, replies)
+    if text is not None or replies.ready(replies.expected):
+        return text
+    from monarch._actor import context
+
+    to_go = context._process.runtime.backlog() if context._process is not None else 0
+    return f"sending: {to_go / 1e6:.0f} MB to go" if to_go >= _MUCH_BYTES else None
 
 
 def _display() -> Display | None:

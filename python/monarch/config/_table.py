@@ -106,7 +106,7 @@ _LOGS = (
         _FLAG,
         True,
         "MONARCH_SHOW_PROGRESS",
-        "Show on a terminal or in a notebook how far a start has come that the program waits for.",
+        "Show on a terminal or in a notebook how far a start or a large transfer has come that the program waits for.",
         has_effect=True,
         inherited=False,
     ),

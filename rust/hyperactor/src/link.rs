@@ -158,6 +158,11 @@ impl Link {
         self.writer.lock().queue.is_empty()
     }
 
+    /// How many bytes wait for the system to take them.
+    pub fn backlog(&self) -> usize {
+        self.writer.lock().bytes
+    }
+
     fn write(&self, writer: &mut Writer) {
         while !writer.queue.is_empty() {
             match self.write_some(&writer.queue) {

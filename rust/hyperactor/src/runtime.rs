@@ -630,6 +630,14 @@ impl Runtime {
         replies.complete();
     }
 
+    /// How many bytes of what this process sent have not left it yet.
+    pub fn backlog(&self) -> usize {
+        // One edge leads to many.
+        let links: HashMap<usize, Arc<Link>> =
+            self.peers.read().values().filter_map(|peer| peer.link()).map(|link| (link.key(), link)).collect();
+        links.values().map(|link| link.backlog()).sum()
+    }
+
     /// Give answers that are still queued a moment to leave.
     fn flush_links(&self) {
         let links: Vec<Arc<Link>> = self.peers.read().values().filter_map(|peer| peer.link()).collect();

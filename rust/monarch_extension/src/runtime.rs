@@ -229,6 +229,10 @@ impl Runtime {
         Ok(descriptor)
     }
 
+    fn backlog(&self) -> usize {
+        self.0.backlog()
+    }
+
     fn deaths(&self, mesh: [u8; 16], ranks: Vec<u32>) -> Vec<(u32, Death)> {
         self.0
             .deaths(MeshId(mesh), &ranks)
