@@ -7,6 +7,7 @@
 //! the wait. Only [`sys`] contains `unsafe` code.
 
 pub mod agent;
+pub mod cast;
 pub mod death;
 pub mod error;
 pub mod id;

@@ -126,6 +126,12 @@ pub enum Kind {
     Cancel,
     /// Never on a link: tells a process of the end of another one.
     Death(Box<Death>),
+    /// A request to many: the first part says to whom, see [`crate::cast`].
+    Cast,
+    /// Many answers to calls of one process, see [`crate::cast::Batcher`].
+    Batch,
+    /// One answer in the place of those of so many members.
+    Combined(u64),
 }
 
 /// The header of a frame between an agent and a process that it started.
