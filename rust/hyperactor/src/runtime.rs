@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::agent::{Agent, Attachment, Hop};
+use crate::cast::unbatch;
 use crate::death::{Cause, Death};
 use crate::error::{Error, Result};
 use crate::id::{ActorId, MeshId, PROCESS_ACTOR, Place, PortId, ProcId, STACKS_ACTOR};
@@ -348,6 +349,9 @@ impl Runtime {
     /// Deliver a message to this process, which came by `link` if it came from another.
     pub(crate) fn deliver(self: &Arc<Self>, header: MessageHeader, parts: Vec<Part>, link: Option<&Arc<Link>>) {
         let destination = header.destination;
+        if header.kind.is_for_many() {
+            return self.deliver_batch(&header, parts, link);
+        }
         let mut message = Message::new(header, parts, self);
         match destination {
             // Another generation's: whoever wants an answer gets it from the message's end.
@@ -361,6 +365,20 @@ impl Runtime {
                 mailbox.push(message, link);
             }
             Destination::Port(port) => self.deliver_answer(port, message),
+        }
+    }
+
+    /// Deliver the answers that came in one frame. Nothing else for many is for a process.
+    fn deliver_batch(self: &Arc<Self>, header: &MessageHeader, parts: Vec<Part>, link: Option<&Arc<Link>>) {
+        if !matches!(header.kind, Kind::Batch) {
+            return;
+        }
+        let runs = parts.iter().map(Part::to_bytes).collect();
+        let delivered = unbatch(runs, |header, frame| {
+            self.deliver(header, frame.parts.into_iter().map(Part::Inline).collect(), link);
+        });
+        if let (Err(_), Some(link)) = (delivered, link) {
+            link.close();
         }
     }
 

@@ -66,7 +66,8 @@ impl Message {
             Kind::Value => VALUE,
             Kind::Error => ERROR,
             Kind::Dead(_) => DEAD,
-            Kind::Cancel => CANCEL,
+            // The runtime takes apart what is for many: none of it is delivered as it came.
+            Kind::Cancel | Kind::Cast | Kind::Batch | Kind::Combined(_) => CANCEL,
             Kind::Death(_) => DEATH,
         }
     }

@@ -134,6 +134,13 @@ pub enum Kind {
     Combined(u64),
 }
 
+impl Kind {
+    /// Whether it stands for the messages of many: gateways take that apart.
+    pub fn is_for_many(&self) -> bool {
+        matches!(self, Self::Cast | Self::Batch | Self::Combined(_))
+    }
+}
+
 /// The header of a frame between an agent and a process that it started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Control {
