@@ -339,6 +339,8 @@ class Runtime:
 
         Under the id of an actor that ended, its successor starts with an empty one.
         """
+    def messages_between_hosts(self) -> tuple[int, int]:
+        """How many frames with messages this client has sent to the attached hosts that are there, and got from any."""
     def backlog(self) -> int:
         """How many bytes of what this process sent have not left it yet."""
     def rule_out(self, actor: bytes, reason: str) -> None:

@@ -10,6 +10,7 @@
 //! - **AGENT-3** A request for a link is answered: with the link, or with the death of the process.
 
 mod attach;
+mod casting;
 mod remote;
 mod table;
 
@@ -33,6 +34,7 @@ use crate::sys::{limits, socket};
 use crate::wire::header::{Control, ProcCommand, RespawnProcs, SpawnProcs, StopProcs};
 use crate::wire::{Frame, Priority};
 pub use attach::{Attachment, HostSession};
+use casting::Casting;
 pub use remote::Hop;
 use remote::Network;
 use table::{Record, Table};
@@ -45,6 +47,7 @@ pub struct Agent {
     table: Mutex<Table<Arc<Link>>>,
     logs: Logs,
     network: Network,
+    casting: Casting,
     /// What processes run where nobody says otherwise.
     host_command: ProcCommand,
     /// A process ended.
@@ -86,6 +89,7 @@ impl Agent {
             table: Mutex::default(),
             logs: Logs::new(runtime.host()),
             network: Network::default(),
+            casting: Casting::default(),
             host_command,
             ended: Condvar::new(),
         });
@@ -297,6 +301,7 @@ impl Agent {
     }
 
     fn stop_here(self: &Arc<Self>, stop: StopProcs) {
+        self.forget_mesh(stop.mesh);
         let running = {
             let mut table = self.table.lock();
             if !table.stop(stop.mesh, &stop.reason, stop.reply) {
@@ -439,6 +444,7 @@ impl Agent {
     }
 
     fn stop_orphans(self: &Arc<Self>, mesh: MeshId) {
+        self.forget_mesh(mesh);
         let running = {
             let mut table = self.table.lock();
             table.forget_if_gone(mesh);

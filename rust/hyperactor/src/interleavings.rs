@@ -36,7 +36,7 @@ fn runtime() -> Arc<Runtime> {
 }
 
 fn targets(runtime: &Arc<Runtime>, proc: ProcId) -> Targets {
-    Targets::new(runtime.clone(), proc.mesh, &[proc.rank], ACTOR)
+    Targets::new(runtime.clone(), proc.mesh, vec![proc.rank], ACTOR)
 }
 
 fn end(runtime: &Runtime) {

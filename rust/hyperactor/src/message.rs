@@ -35,6 +35,9 @@ pub struct Message {
     pub answer: Option<Answer>,
 }
 
+/// The parts of a message before its buffers: descriptor and payload.
+pub(crate) const FIRST_BUFFER: usize = 2;
+
 /// A buffer of a message.
 pub(crate) enum Kept {
     Here(Part),

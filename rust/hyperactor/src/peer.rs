@@ -164,6 +164,20 @@ impl Peer {
         Sent::OnItsWay
     }
 
+    /// The same for a message that leaves here as several: what it shares with others is lent, where the way allows that.
+    pub fn pass_parts(&self, header: MessageHeader, parts: Vec<Part>) -> Result<Sent, FrameError> {
+        let mut state = self.state.lock();
+        match &mut state.route {
+            Route::Awaited(queue) => {
+                let parts = parts.iter().map(Part::to_bytes).collect();
+                queue.push(Waiting::Passing(message::frame(&header, parts)?));
+            }
+            Route::Dead(death) => return Ok(Sent::Dead(death.clone())),
+            Route::Open(way) => way.send(header, parts)?,
+        }
+        Ok(Sent::OnItsWay)
+    }
+
     /// From now on this way leads to the place, which `proc` holds; what waited goes first.
     pub fn open(&self, proc: ProcId, way: Way) -> Result<(), FrameError> {
         let mut state = self.state.lock();
@@ -198,6 +212,15 @@ impl Peer {
             }
         }
         Ok(())
+    }
+
+    /// The process that holds the place, if it lies beyond an edge, by which all has gone that was sent to it.
+    pub fn beyond(&self) -> Option<(ProcId, Edge)> {
+        let state = self.state.lock();
+        match &state.route {
+            Route::Open(Way::Edge(edge)) => Some((state.proc, edge.clone())),
+            _ => None,
+        }
     }
 
     /// The link that answers come by, if there is a way.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::agent::{Agent, Attachment, Hop};
-use crate::cast::unbatch;
+use crate::cast::{Cast, unbatch};
 use crate::death::{Cause, Death};
 use crate::error::{Error, Result};
 use crate::id::{ActorId, MeshId, PROCESS_ACTOR, Place, PortId, ProcId, STACKS_ACTOR};
@@ -50,6 +50,8 @@ pub struct Runtime {
     next_port: AtomicU64,
     closed: AtomicBool,
     stacks: Arc<OnceLock<Arc<Stacks>>>,
+    /// Whether anything was ever reached by an edge.
+    has_edges: AtomicBool,
 }
 
 /// How a process reaches its host's agent.
@@ -133,6 +135,7 @@ impl Runtime {
             next_port: AtomicU64::new(1),
             closed: AtomicBool::new(false),
             stacks: Arc::default(),
+            has_edges: AtomicBool::new(false),
         });
         runtime.open_mailbox(PROCESS_ACTOR);
         let weak = Arc::downgrade(&runtime);
@@ -293,6 +296,7 @@ impl Runtime {
 
     /// From now on `peer` is reached by that edge.
     pub(crate) fn open_edge(&self, peer: ProcId, edge: Edge) {
+        self.has_edges.store(true, Ordering::Relaxed);
         // Fails for a message that is too long, of which its sender was told.
         let _ = self.peer_entry(peer).0.open(peer, Way::Edge(edge));
     }
@@ -310,6 +314,10 @@ impl Runtime {
         }
         match frame.decode_header::<MessageHeader>() {
             Ok(header) if is_local_only(&header.kind) => link.close(),
+            Ok(header) if matches!(header.kind, Kind::Cast) => match self.agent() {
+                Some(agent) if header.memory.is_none() => agent.cast_came(Hop::Local(data.peer), link, &header, frame),
+                _ => link.close(),
+            },
             Ok(header) if header.destination.proc().place() == self.proc.place() => {
                 data.memory.accept(link, header, frame.parts, deliver);
             }
@@ -344,6 +352,35 @@ impl Runtime {
             return Ok(Sent::OnItsWay);
         }
         self.peer(proc).send(header, parts.to_vec())
+    }
+
+    /// Whether processes of a mesh may lie on other hosts.
+    pub(crate) fn may_lie_elsewhere(&self, mesh: MeshId) -> bool {
+        let has_edges = self.has_edges.load(Ordering::Relaxed);
+        has_edges && self.agent().is_none_or(|agent| agent.lies_elsewhere(mesh))
+    }
+
+    /// Send a message once to all hosts that its members lie on, which `edge` and others like it lead to.
+    pub(crate) fn cast(
+        &self,
+        header: &MessageHeader,
+        cast: Cast,
+        parts: &[Bytes],
+        edge: &Edge,
+    ) -> std::result::Result<(), FrameError> {
+        match self.agent() {
+            Some(agent) => agent.cast_down(header, cast, parts),
+            None => {
+                edge.send(&cast.frame(header, parts)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Client only, for tests and for whoever looks into it: how many frames with messages have gone to attached hosts that
+    /// are there, and have come from any.
+    pub fn messages_between_hosts(&self) -> (u64, u64) {
+        self.agent().map_or((0, 0), |agent| agent.messages_between_hosts())
     }
 
     /// Deliver a message to this process, which came by `link` if it came from another.

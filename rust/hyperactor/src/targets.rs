@@ -1,27 +1,45 @@
 //! Whom to send to: the members of an actor mesh in the order of a view, with their routes looked up once.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
+
+use crate::cast::{Cast, Region, runs};
 use crate::death::Death;
 use crate::error::{Error, Result};
 use crate::id::{ActorId, MeshId, PortId, ProcId};
 use crate::memory::Part;
 use crate::message::request;
+use crate::net::edge::Edge;
 use crate::peer::{Peer, Sent};
 use crate::replies::{Asked, Replies};
 use crate::runtime::Runtime;
+use crate::wire::Limits;
 use crate::wire::header::{Kind, MessageHeader, Sender};
 
 /// Members of an actor mesh.
 pub struct Targets {
     runtime: Arc<Runtime>,
+    mesh: MeshId,
     actor: ActorId,
+    ranks: Vec<u32>,
     places: Vec<Place>,
+    /// The ranks as a cast names them.
+    region: OnceLock<Region>,
 }
 
 enum Place {
     Here(ProcId),
     There(Arc<Peer>),
+}
+
+/// The members that lie on other hosts.
+struct Far {
+    cast: Cast,
+    /// Whether each member is one of them.
+    members: Vec<bool>,
+    /// One of the edges to them.
+    edge: Edge,
 }
 
 impl Place {
@@ -35,14 +53,14 @@ impl Place {
 
 impl Targets {
     /// The members of `actor` in the processes `ranks` of `mesh`, in this order.
-    pub fn new(runtime: Arc<Runtime>, mesh: MeshId, ranks: &[u32], actor: ActorId) -> Self {
+    pub fn new(runtime: Arc<Runtime>, mesh: MeshId, ranks: Vec<u32>, actor: ActorId) -> Self {
         let place = |&rank| {
             let proc = ProcId::first(mesh, rank);
             let here = runtime.proc();
             if proc.place() == here.place() { Place::Here(here) } else { Place::There(runtime.peer(proc)) }
         };
         let places = ranks.iter().map(place).collect();
-        Self { runtime, actor, places }
+        Self { runtime, mesh, actor, ranks, places, region: OnceLock::new() }
     }
 
     /// How many there are.
@@ -72,11 +90,7 @@ impl Targets {
     /// Tell all, wanting no answer; how many were skipped, as their processes are dead.
     pub fn cast(&self, sender: ActorId, parts: &[Part]) -> Result<usize> {
         self.runtime.check()?;
-        let mut skipped = 0;
-        for index in 0..self.places.len() {
-            skipped += usize::from(matches!(self.send_to(index, sender, parts, None)?, Sent::Dead(_)));
-        }
-        Ok(skipped)
+        Ok(self.send(0..self.places.len(), sender, parts, None)?.len())
     }
 
     /// Tell every process that succeeds one of theirs from now on, wanting no answer.
@@ -117,12 +131,64 @@ impl Targets {
             _ => None,
         };
         let replies = self.runtime.open_port(|port| Replies::new(port, asked, fail_fast, link));
-        for index in indices {
-            if let Sent::Dead(death) = self.send_to(index, sender, parts, replies.port)? {
-                self.runtime.answer_for_dead(&replies, &death, index as u32);
-            }
+        for (index, death) in self.send(indices, sender, parts, replies.port)? {
+            self.runtime.answer_for_dead(&replies, &death, index as u32);
         }
         Ok(replies)
+    }
+
+    /// Send to some; who of them is dead.
+    fn send(
+        &self,
+        indices: std::ops::Range<usize>,
+        sender: ActorId,
+        parts: &[Part],
+        reply: Option<PortId>,
+    ) -> Result<Vec<(usize, Arc<Death>)>> {
+        let far = if indices.len() == self.places.len() { self.far(parts.len()) } else { None };
+        let is_far = |index: &usize| far.as_ref().is_some_and(|far| far.members[*index]);
+        let mut dead = Vec::new();
+        for index in indices.filter(|index| !is_far(index)) {
+            if let Sent::Dead(death) = self.send_to(index, sender, parts, reply)? {
+                dead.push((index, death));
+            }
+        }
+        if let Some(far) = far {
+            let sender = Sender { proc: self.runtime.proc(), actor: sender };
+            let header = request(ProcId::first(self.mesh, 0), self.actor, sender, 0, reply);
+            let parts: Vec<Bytes> = parts.iter().map(Part::to_bytes).collect();
+            self.runtime.cast(&header, far.cast, &parts, &far.edge)?;
+        }
+        Ok(dead)
+    }
+
+    /// Who lies beyond edges, if they are several: one message is sent for all of them that lie on one host. All that was
+    /// sent to them before has gone the same way.
+    fn far(&self, parts: usize) -> Option<Far> {
+        // The list of members is one part more.
+        let may_be_any = self.places.len() > 1 && parts < Limits::default().parts;
+        if !may_be_any || !self.runtime.may_lie_elsewhere(self.mesh) {
+            return None;
+        }
+        let beyond = |place: &Place| if let Place::There(peer) = place { peer.beyond() } else { None };
+        let found: Vec<Option<(ProcId, Edge)>> = self.places.iter().map(beyond).collect();
+        if found.iter().flatten().count() < 2 {
+            return None;
+        }
+        let others = found.iter().zip(&self.ranks).filter(|(found, _)| found.is_none()).map(|(_, rank)| *rank);
+        let replaced = found.iter().flatten().filter(|(proc, _)| proc.generation > 0);
+        let mut generations: Vec<(u32, u32)> = replaced.map(|(proc, _)| (proc.rank, proc.generation)).collect();
+        generations.sort_unstable();
+        let cast = Cast {
+            region: self.region.get_or_init(|| Region::of(&self.ranks)).clone(),
+            except: runs(others.collect()),
+            generations,
+            route: None,
+            reducer: None,
+        };
+        let members = found.iter().map(Option::is_some).collect();
+        let edge = found.into_iter().flatten().next()?.1;
+        Some(Far { cast, members, edge })
     }
 
     fn send_to(&self, index: usize, sender: ActorId, parts: &[Part], reply: Option<PortId>) -> Result<Sent> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use hyperactor::memory::pool::Receivers;
+use hyperactor::memory::pool::{Receivers, SLOT_FROM_BYTES};
 use hyperactor::memory::{Part, Pool};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -14,9 +14,6 @@ use crate::enter::detached;
 
 /// Below this many bytes a copy costs less than keeping the Python object alive until the message has left.
 const SHARE_FROM_BYTES: usize = 4 << 10;
-
-/// From so many bytes on a buffer travels in shared memory.
-const SLOT_FROM_BYTES: usize = 64 << 10;
 
 /// From so many bytes on other threads may run while a buffer is copied.
 const DETACH_FROM_BYTES: usize = 1 << 20;

@@ -229,6 +229,10 @@ impl Runtime {
         Ok(descriptor)
     }
 
+    fn messages_between_hosts(&self) -> (u64, u64) {
+        self.0.messages_between_hosts()
+    }
+
     fn backlog(&self) -> usize {
         self.0.backlog()
     }

@@ -40,7 +40,7 @@ impl Targets {
     fn new(runtime: &Runtime, mesh: [u8; 16], ranks: Vec<u32>, actor: [u8; 16]) -> PyResult<Self> {
         let runtime = runtime.inner();
         runtime.check().map_err(to_python)?;
-        let inner = targets::Targets::new(runtime.clone(), MeshId(mesh), &ranks, ActorId(actor));
+        let inner = targets::Targets::new(runtime.clone(), MeshId(mesh), ranks, ActorId(actor));
         Ok(Self { runtime, inner })
     }
 

@@ -15,6 +15,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ pub(super) struct Network {
     pub(super) credit: Arc<Credit>,
     /// A host has said something about output, or is gone.
     heard: Condvar,
+    /// How many frames with messages have come from attached hosts.
+    messages: AtomicU64,
 }
 
 #[derive(Default)]
@@ -103,7 +106,13 @@ pub enum Ending {
 impl Default for Network {
     fn default() -> Self {
         let ended = Arc::new(Replies::event(1));
-        Self { state: Mutex::default(), ended, credit: Arc::default(), heard: Condvar::new() }
+        Self {
+            state: Mutex::default(),
+            ended,
+            credit: Arc::default(),
+            heard: Condvar::new(),
+            messages: AtomicU64::new(0),
+        }
     }
 }
 
@@ -147,7 +156,7 @@ const HUB_REQUESTS: u32 = u32::MAX;
 
 // Starting, stopping and asking for processes on other hosts.
 impl Agent {
-    fn own_host(&self) -> MeshId {
+    pub(super) fn own_host(&self) -> MeshId {
         self.runtime.upgrade().map_or(MeshId([0; 16]), |runtime| runtime.proc().mesh)
     }
 
@@ -389,7 +398,10 @@ impl Agent {
         }
         let uplink = self.network.state.lock().uplink.clone();
         match uplink {
-            Some(uplink) => uplink.say(&Net::Done(port.index), Vec::new()),
+            Some(uplink) => {
+                self.flush_answers();
+                uplink.say(&Net::Done(port.index), Vec::new());
+            }
             None => self.errand_done(port.index, port.proc.mesh),
         }
         true
@@ -539,19 +551,26 @@ impl Agent {
         state.atlas.host_of(proc.place()).map(Hop::Host)
     }
 
+    /// Whoever sends a message hears of the end of who gets it, and the other way round. Where it goes next.
+    pub(super) fn acquaint(&self, from: Hop, header: &MessageHeader, to: ProcId) -> Option<Hop> {
+        let onward = self.hop_of(to);
+        let mut state = self.network.state.lock();
+        state.atlas.acquaint(to.place(), from);
+        if let Some(onward) = onward {
+            state.atlas.acquaint(header.sender.proc.place(), onward);
+        }
+        onward
+    }
+
     /// Pass on a message that is not for this process.
     pub(crate) fn pass(self: &Arc<Self>, from: Hop, header: &MessageHeader, frame: Frame) {
         let Some(runtime) = self.runtime.upgrade() else { return };
         let to = header.destination.proc();
-        let onward = self.hop_of(to);
-        {
-            let mut state = self.network.state.lock();
-            state.atlas.acquaint(to.place(), from);
-            if let Some(onward) = onward {
-                state.atlas.acquaint(header.sender.proc.place(), onward);
-            }
-        }
-        if let Sent::Dead(death) = runtime.peer(to).pass(frame) {
+        let sent = match self.acquaint(from, header, to) {
+            Some(Hop::Hub) => self.pass_up(&runtime, header, frame),
+            _ => runtime.peer(to).pass(frame),
+        };
+        if let Sent::Dead(death) = sent {
             self.tell(from, &death);
         }
     }
@@ -573,6 +592,7 @@ impl Agent {
             Hop::Local(proc) => self.say_here(proc, &Control::Died(Box::new(death.clone()))),
             Hop::Host(host) => self.say_to(host, net()),
             Hop::Hub => {
+                self.flush_answers();
                 if let Some(uplink) = &self.network.state.lock().uplink {
                     uplink.say(&net(), Vec::new());
                 }
@@ -607,7 +627,15 @@ impl Agent {
         hops.into_iter().filter(|hop| Some(*hop) != from).for_each(|hop| self.tell(hop, &death));
         let orphans = self.table.lock().foreign_end(death.proc);
         orphans.into_iter().for_each(|mesh| self.stop_orphans(mesh));
+        self.forget_caller(death.proc);
         runtime.proc_died(death);
+    }
+
+    /// How many frames with messages have gone to attached hosts that are there, and have come from any.
+    pub(crate) fn messages_between_hosts(&self) -> (u64, u64) {
+        let state = self.network.state.lock();
+        let sent = |host: &Host| if let Reach::Up(edge) = &host.reach { edge.messages() } else { 0 };
+        (state.hosts.values().map(sent).sum(), self.network.messages.load(Ordering::Relaxed))
     }
 
     pub(super) fn tell_started(&self, proc: ProcId, pid: i32) {
@@ -666,6 +694,7 @@ impl Sink for HostWords {
     fn frame(&self, link: &Arc<Link>, frame: Frame, _: Vec<OwnedFd>) {
         let Some(agent) = self.agent.upgrade() else { return };
         if frame.priority == Priority::User {
+            agent.network.messages.fetch_add(1, Ordering::Relaxed);
             return agent.edge_message(Hop::Host(self.host), link, frame);
         }
         match frame.decode_header::<Net>() {
@@ -712,6 +741,7 @@ impl Agent {
         match frame.decode_header::<MessageHeader>() {
             // Memory is a matter of one host's processes.
             Ok(header) if header.memory.is_some() => link.close(),
+            Ok(header) if matches!(header.kind, Kind::Cast) => self.cast_came(from, link, &header, frame),
             Ok(header) if header.destination.proc().place() == runtime.proc().place() => {
                 self.network.state.lock().atlas.acquaint(header.sender.proc.place(), from);
                 runtime.deliver(header, frame.parts.into_iter().map(Part::Inline).collect(), Some(link));

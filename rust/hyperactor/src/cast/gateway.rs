@@ -108,6 +108,11 @@ impl<E: Copy + Eq + Hash> Gateway<E> {
         Ok(Passed { here, down })
     }
 
+    /// Whether answers of a mesh to this process go up by here: it has cast to the mesh and wanted some.
+    pub fn knows(&self, caller: ProcId, mesh: MeshId) -> bool {
+        self.ways.contains_key(&(caller, mesh))
+    }
+
     /// An answer of a process of this host, or what comes up from a host beyond; gives back what goes on now. The rest
     /// waits for [`Gateway::flush`].
     pub fn answer(&mut self, header: &MessageHeader, frame: Frame) -> Result<Vec<(E, Frame)>, FrameError> {
@@ -160,6 +165,13 @@ impl<E: Copy + Eq + Hash> Gateway<E> {
     pub fn forget(&mut self, caller: ProcId) {
         self.ways.retain(|(proc, _), _| *proc != caller);
         self.combining.retain(|port, _| port.proc != caller);
+    }
+
+    /// A mesh ends: nothing is kept of the casts to it.
+    pub fn forget_mesh(&mut self, mesh: MeshId) {
+        self.trees.retain(|(_, of), _| *of != mesh);
+        self.ways.retain(|(_, of), _| *of != mesh);
+        self.combining.retain(|_, combining| combining.mesh != mesh);
     }
 
     /// The combined answer to a call, once all that it is made of is there.

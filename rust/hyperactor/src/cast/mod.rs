@@ -154,7 +154,7 @@ impl Cast {
         all.push(self.to_bytes()?);
         all.extend_from_slice(parts);
         let header = MessageHeader { kind: Kind::Cast, ..header.clone() };
-        Frame::new(Priority::User, &header, all)
+        Ok(Frame { can_wait: header.reply.is_none(), ..Frame::new(Priority::User, &header, all)? })
     }
 
     /// What a member gets of it.
@@ -163,6 +163,13 @@ impl Cast {
         let destination = Destination::Actor(self.proc(mesh, member.rank), actor);
         MessageHeader { destination, kind: Kind::Call, rank: member.place, ..header.clone() }
     }
+}
+
+/// Ranks as [`Cast::except`] names them: runs of consecutive ones, in order.
+pub fn runs(mut ranks: Vec<u32>) -> Vec<(u32, u32)> {
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks.chunk_by(|one, next| one + 1 == *next).map(|run| (run[0], run.len() as u32)).collect()
 }
 
 /// The mesh that a cast goes to, and the actor in each of its processes.

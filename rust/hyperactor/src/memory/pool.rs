@@ -17,6 +17,9 @@ use crate::sys::fork::{Descriptor, is_forked_child};
 use crate::sys::limits;
 use crate::sys::memory::{self, Mapping, PAGE_BYTES};
 
+/// From so many bytes on a buffer is worth a slot.
+pub const SLOT_FROM_BYTES: usize = 64 << 10;
+
 /// Largest slot that shares its slab with others.
 const SMALL_SLOT_BYTES: usize = 1 << 20;
 

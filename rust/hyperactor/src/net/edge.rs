@@ -8,6 +8,7 @@
 //! frames here: nobody beyond sees a link.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -19,16 +20,20 @@ use crate::wire::{Frame, Priority};
 #[derive(Clone)]
 pub struct Edge {
     link: Arc<Link>,
+    messages: Arc<AtomicU64>,
 }
 
 impl Edge {
     /// An edge over a connection.
     pub fn new(link: Arc<Link>) -> Self {
-        Self { link }
+        Self { link, messages: Arc::default() }
     }
 
     /// Pass on a frame after all that went before; never waits.
     pub fn send(&self, frame: &Frame) {
+        if frame.priority == Priority::User {
+            self.messages.fetch_add(1, Ordering::Relaxed);
+        }
         if frame.descriptors == 0 {
             self.link.send(frame, Vec::new());
         } else {
@@ -48,6 +53,11 @@ impl Edge {
     /// What a thread that waits for an answer by this way may read.
     pub fn link(&self) -> &Arc<Link> {
         &self.link
+    }
+
+    /// How many frames with messages were sent by it.
+    pub fn messages(&self) -> u64 {
+        self.messages.load(Ordering::Relaxed)
     }
 
     /// Whether all that was sent has gone to the system.
