@@ -171,6 +171,71 @@ class Mailbox:
         """End the actor ("actor" or "stopped"): queued requests and later ones are answered with STATUS_DEAD."""
 
 @final
+class RdmaMemory:
+    """Memory of a Python object, which stays where it is as long as this lives."""
+
+    @staticmethod
+    def of(object: typing_extensions.Buffer) -> RdmaMemory:
+        """`BufferError` for an object that offers no memory in one piece."""
+    @staticmethod
+    def at(address: int, size: int, holder: object) -> RdmaMemory:
+        """Memory that `holder` keeps valid, for reading and writing."""
+    @property
+    def size(self) -> int: ...
+    @property
+    def read_only(self) -> bool: ...
+
+@final
+class RdmaHandle:
+    """Names registered memory, here or elsewhere."""
+
+    @staticmethod
+    def from_bytes(bytes: bytes) -> RdmaHandle: ...
+    def to_bytes(self) -> bytes: ...
+    @property
+    def owner(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def read_only(self) -> bool: ...
+    @property
+    def same_host(self) -> bool:
+        """Whether its owner runs where the kernel can copy from and to it."""
+    def names(self, registration: RdmaRegistration) -> bool: ...
+    def drop_remotely(self) -> tuple[str, str] | None:
+        """End the registration, from any process that may write to it. The kind and text of an error."""
+
+@final
+class RdmaRegistration:
+    """Memory of this process that others may use. It is released with this object."""
+
+    def __new__(cls, owner: str, memory: RdmaMemory, read_only: bool) -> Self:
+        """`ValueError` for memory without bytes, or for more registrations than there can be."""
+    def handle(self, read_only: bool) -> RdmaHandle | None:
+        """None once it is released."""
+    @property
+    def live(self) -> bool: ...
+    def release(self) -> None:
+        """Nobody gets at the memory any more, and nobody is at it when this returns."""
+
+@final
+class RdmaTransfer:
+    """Copies that are on their way; they begin as this is made, and small ones are over then."""
+
+    def __new__(
+        cls, asked: Sequence[tuple[RdmaHandle, int, RdmaMemory, int, bool]], timeout: float, threads: int
+    ) -> Self:
+        """Each: a buffer, an offset in it, memory here, how many bytes, and whether they go into the buffer."""
+    def replies(self) -> Replies:
+        """Ready once all is over."""
+    def cancel(self) -> None: ...
+    def errors(self) -> list[tuple[int, tuple[str, str]]]:
+        """Which copies failed: their number, and the kind and text of the error."""
+
+def rdma_drops_of_others() -> int:
+    """How often other processes ended registrations of this one."""
+
+@final
 class Replies:
     """The answers to one call, in order of arrival.
 

@@ -260,7 +260,14 @@ _TELEMETRY = (
 
 _RDMA = (
     _idle(_R, "rdma_max_chunk_size_mb", _COUNT, 64, "Largest piece of a transfer."),
-    _idle(_R, "rdma_allow_tcp_fallback", _FLAG, True, "Take TCP where there is no device."),
+    Key(
+        "rdma_allow_tcp_fallback",
+        _FLAG,
+        True,
+        _R + "ALLOW_TCP_FALLBACK",
+        "Register and move memory where there is no device, too.",
+        has_effect=True,
+    ),
     _idle(_R, "rdma_tcp_fallback_parallelism", _COUNT, 1, "Connections for that."),
     _idle(_R, "rdma_disable_ibverbs", _FLAG, False, "Take no device."),
     _idle(_R, "rdma_ibverbs_target", _TEXT, "", "Which device is taken."),
@@ -273,7 +280,14 @@ _RDMA = (
     _idle(_R, "rdma_host_odp", _FLAG, False, "Page host memory on demand."),
     _idle(_R, "rdma_max_nics_per_buffer", Optional(_POSITIVE), None, "Devices that share a buffer."),
     _idle(_R, "rdma_min_stripe_size_kb", _COUNT, 512, "Smallest share of a device."),
-    _idle(_R, "rdma_runtime_worker_threads", _COUNT, 4, "Threads for transfers."),
+    Key(
+        "rdma_runtime_worker_threads",
+        _COUNT,
+        4,
+        _R + "RUNTIME_WORKER_THREADS",
+        "How many threads a large transfer takes, but no more than there are cores; 0 is as 1.",
+        has_effect=True,
+    ),
 )
 
 KEYS = {key.name: key for key in (*_LOGS, *_ENDS, *_STARTS, *_MESSAGES, *_TENSORS, *_TELEMETRY, *_RDMA)}

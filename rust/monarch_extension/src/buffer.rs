@@ -1,6 +1,6 @@
 //! Memory across the border: received memory that Python objects live in, and the memory of Python objects.
 //!
-//! With `recycled`, one of two files of this crate with `unsafe` code: the buffer protocol is pointers.
+//! With `recycled` and `rdma`, one of three files of this crate with `unsafe` code: the buffer protocol is pointers.
 
 #![allow(unsafe_code)]
 
@@ -57,6 +57,11 @@ impl Memory {
         let buffer = PyUntypedBuffer::get(object).ok()?;
         let is_whole = buffer.is_c_contiguous() || buffer.is_fortran_contiguous();
         is_whole.then_some(Self(buffer))
+    }
+
+    #[cfg(feature = "tensor-engine")]
+    pub fn is_read_only(&self) -> bool {
+        self.0.readonly()
     }
 
     pub fn bytes(&self) -> &[u8] {

@@ -17,6 +17,8 @@ mod message;
 mod notifier;
 mod ownership;
 mod payload;
+#[cfg(feature = "tensor-engine")]
+mod rdma;
 mod recycled;
 mod replies;
 mod runtime;
@@ -49,6 +51,9 @@ mod _native {
     use super::notifier::Notifier;
     #[pymodule_export]
     use super::ownership::{News, Ownership};
+    #[cfg(feature = "tensor-engine")]
+    #[pymodule_export]
+    use super::rdma::{RdmaHandle, RdmaMemory, RdmaRegistration, RdmaTransfer, rdma_drops_of_others};
     #[pymodule_export]
     use super::replies::Replies;
     #[pymodule_export]

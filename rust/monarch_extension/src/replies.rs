@@ -23,6 +23,12 @@ impl Replies {
     pub fn new(runtime: Arc<runtime::Runtime>, inner: Arc<replies::Replies>) -> Self {
         Self { runtime: Some(runtime), inner }
     }
+
+    /// Of something that a thread of ours completes.
+    #[cfg(feature = "tensor-engine")]
+    pub fn of_event(inner: Arc<replies::Replies>) -> Self {
+        Self { runtime: None, inner }
+    }
 }
 
 #[pymethods]

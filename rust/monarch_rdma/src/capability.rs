@@ -32,6 +32,21 @@ impl Capability {
     pub fn from_random(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
+
+    /// A new key, from the kernel.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel gives no random bytes.
+    pub fn draw() -> std::io::Result<Self> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+        Ok(Self(bytes))
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        self.0
+    }
 }
 
 impl PartialEq for Capability {
