@@ -14,5 +14,6 @@ from conftest import (  # noqa: F401
     faults,
     no_process_outlives_the_session,
     no_unexpected_fault,
+    run_program,
     spawn_procs,
 )

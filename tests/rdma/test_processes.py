@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,3 +142,34 @@ def test_no_reader_sees_a_block_that_was_dropped(spawn_procs: Spawn) -> None:
 @pytest.mark.long
 def test_no_reader_sees_a_block_that_was_dropped_in_many_rounds(spawn_procs: Spawn) -> None:
     blocks_come_and_go(spawn_procs, 200_000)
+
+
+def test_the_example_of_a_parameter_server_checks_its_values(run_program: Callable[..., Any]) -> None:
+    done = run_program(str(Path(__file__).parents[2] / "examples" / "parameter_server.py"), "2")
+    assert done.returncode == 0, done.stderr
+    assert "step 4: the workers saw 12.0, the server has 15.0" in done.stdout
+
+
+FORKS = """
+import os, pickle
+from monarch.rdma import RDMABuffer
+
+sent, kept = RDMABuffer(bytearray(b"sent")), RDMABuffer(bytearray(b"kept"))
+copy = pickle.loads(pickle.dumps(sent))
+child = os.fork()
+if child == 0:
+    sent.drop()
+    kept.drop()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+local = bytearray(4)
+copy.read_into(local).get()
+print(local.decode())
+kept.read_into(local).get()
+print(local.decode())
+"""
+
+
+def test_a_forked_child_ends_no_registration_of_its_parent(run_program: Callable[..., Any]) -> None:
+    done = run_program("-c", FORKS)
+    assert (done.stdout.split(), done.returncode) == (["sent", "kept"], 0), done.stderr

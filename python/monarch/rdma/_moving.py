@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from monarch._actor import settings
 from monarch._actor.future import Future
 from monarch._actor.shape import Extent
@@ -90,7 +92,9 @@ def now(label: str, error: tuple[str, str] | None = None) -> Future[None]:
     return Future._now(outcome, _Label(label))
 
 
+@cache
 def _threads() -> int:
+    """Decided once, at the first transfer."""
     import os
 
     wanted: int = settings.value("rdma_runtime_worker_threads")

@@ -114,11 +114,12 @@ impl Table {
         })
     }
 
-    /// Pin a row for a copy. None while all pins are taken.
-    pub fn pin(&self, id: RegistrationId) -> Option<Pin<'_>> {
+    /// Pin a row for a copy by `process`, which is the caller's: to ask the system for each pin costs more than the pin.
+    /// None while all pins are taken.
+    pub fn pin(&self, id: RegistrationId, process: u32) -> Option<Pin<'_>> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let start = NEXT.fetch_add(1, Ordering::Relaxed) as usize + std::process::id() as usize * 97;
-        let value = u64::from(std::process::id()) << 32 | u64::from(id.row + 1);
+        let start = NEXT.fetch_add(1, Ordering::Relaxed) as usize + process as usize * 97;
+        let value = u64::from(process) << 32 | u64::from(id.row + 1);
         (0..PINS).map(|step| self.0.at(HEADER_WORDS + (start + step) % PINS)).find_map(|word| {
             let is_free = word.load(Ordering::Relaxed) == 0;
             let taken = is_free && word.compare_exchange(0, value, Ordering::SeqCst, Ordering::SeqCst).is_ok();

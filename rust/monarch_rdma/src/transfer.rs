@@ -173,10 +173,11 @@ impl Transfer {
     fn copy(&self, copies: &[&Copy]) -> Result<(), RdmaError> {
         let (handle, writes) = (&copies[0].handle, copies[0].writes);
         let peer = Peer::owner_of(handle)?;
+        let process = std::process::id();
         let mut pins = Vec::with_capacity(copies.len());
         let mut there = Vec::with_capacity(copies.len());
         for copy in copies {
-            let pin = self.pin(&peer, &copy.handle)?;
+            let pin = self.pin(&peer, &copy.handle, process)?;
             there.push(remote(copy, &pin)?);
             pins.push(pin);
         }
@@ -205,9 +206,9 @@ impl Transfer {
         Ok(())
     }
 
-    fn pin<'a>(&self, peer: &'a Peer, handle: &BufferHandle) -> Result<Pin<'a>, RdmaError> {
+    fn pin<'a>(&self, peer: &'a Peer, handle: &BufferHandle, process: u32) -> Result<Pin<'a>, RdmaError> {
         loop {
-            if let Some(pin) = peer.table.pin(handle.registration) {
+            if let Some(pin) = peer.table.pin(handle.registration, process) {
                 return Ok(pin);
             }
             self.go_on()?;
