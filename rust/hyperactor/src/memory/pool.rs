@@ -134,14 +134,14 @@ impl Pool {
     fn take(self: &Arc<Self>, bytes: usize, receivers: Receivers, is_kept: bool) -> Option<Slot> {
         let (slot_bytes, slab_bytes) = sizes(bytes);
         let mut inner = self.inner.lock();
-        let index = match inner.fitting(slot_bytes, receivers) {
+        let fitting = inner.fitting(slot_bytes, receivers);
+        let index = match fitting {
             Some(index) => index,
-            None => {
-                let index = inner.add(slot_bytes, slab_bytes, receivers, self.bound)?;
-                self.get_ready(&mut inner, index, is_kept);
-                index
-            }
+            None => inner.add(slot_bytes, slab_bytes, receivers, self.bound)?,
         };
+        if fitting.is_none() || is_kept && inner.is_only_one(index) {
+            self.get_ready(&mut inner, index, is_kept);
+        }
         if !inner.gone.is_empty() {
             self.trim_later(&mut inner, Duration::ZERO);
         }
@@ -153,9 +153,9 @@ impl Pool {
         Some(Slot { pool: self.clone(), slab, offset, bytes: 0, is_retired: false.into() })
     }
 
-    /// A large slab had to be made: a thread maps it for its next use, while nobody waits for that. Of what receivers
-    /// keep until the next arrives there is another one, whose pages the thread makes; whoever wants it earlier makes
-    /// those that it lacks.
+    /// A large slab had to be made, or is the only one for what receivers keep until the next arrives: a thread maps it
+    /// for its next use, while nobody waits for that. Of what is kept there is another one, whose pages the thread makes;
+    /// whoever wants it earlier makes those that it lacks.
     fn get_ready(self: &Arc<Self>, inner: &mut Inner, made: usize, is_kept: bool) {
         let made = inner.entries[made].slab.clone();
         if made.slots() > 1 || inner.preparing {
@@ -264,6 +264,15 @@ impl Inner {
         let slab = Slab::new(id, slot_bytes, slab_bytes, receivers).ok()?;
         self.entries.push(Entry::new(slab));
         Some(self.entries.len() - 1)
+    }
+
+    /// No other slab would do in its place.
+    fn is_only_one(&self, index: usize) -> bool {
+        let slab = &self.entries[index].slab;
+        let replaces = |other: &Slab| {
+            other.receivers == slab.receivers && (slab.slot_bytes..=2 * slab.slot_bytes).contains(&other.slot_bytes)
+        };
+        self.entries.iter().filter(|entry| replaces(&entry.slab)).count() == 1
     }
 
     fn has_room(&self, slab_bytes: usize, bound: usize) -> bool {
@@ -534,6 +543,13 @@ mod tests {
         for (slot, value) in [(&first, 1), (&second, 2), (&brief, 3)] {
             assert!(slot.to_bytes() == vec![value; 2 << 20]);
         }
+        drop(brief);
+        // One slab is prepared at a time.
+        while pool.inner.lock().preparing {
+            std::thread::yield_now();
+        }
+        let kept = pool.fill(&[4; 2 << 20], Receivers::Many).unwrap();
+        assert_eq!((pool.usage(), kept.slab().slots()), ((8 << 20, 3), 1));
     }
 
     #[test]

@@ -94,10 +94,11 @@ impl Mapping {
         unsafe { self.start.as_ptr().cast::<u8>().add(offset) }
     }
 
-    /// Have all pages now, in few steps rather than in one fault each; they are made where there are none yet.
+    /// Have all pages now, ready to be written, in few steps rather than in one fault each; they are made where there are
+    /// none yet, and what they hold stays.
     pub fn populate(&self) {
         for start in (0..self.bytes).step_by(POPULATE_BYTES) {
-            platform::populate(self.at(start).cast(), POPULATE_BYTES.min(self.bytes - start));
+            platform::make_pages(self.at(start).cast(), POPULATE_BYTES.min(self.bytes - start));
         }
     }
 
@@ -289,11 +290,6 @@ mod platform {
         // SAFETY: memory whose content is nobody's, says the caller; its address stays.
         let _ = unsafe { madvise(start, bytes, Advice::LinuxDontNeed) };
     }
-
-    pub fn populate(start: *mut c_void, bytes: usize) {
-        // SAFETY: reads every page as an access would; before Linux 5.14 it fails and the faults come one by one.
-        let _ = unsafe { madvise(start, bytes, Advice::LinuxPopulateRead) };
-    }
 }
 
 #[cfg(not(all(target_os = "linux", not(feature = "portable"))))]
@@ -312,8 +308,6 @@ mod platform {
     pub const CAN_DISCARD: bool = false;
 
     pub fn discard(_: *mut c_void, _: usize) {}
-
-    pub fn populate(_: *mut c_void, _: usize) {}
 }
 
 /// Shared memory under a name that is gone before anybody else can use it.
