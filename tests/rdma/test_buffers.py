@@ -282,6 +282,7 @@ def test_registrations_that_come_and_go_leave_nothing() -> None:
 
 @on_linux
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_a_million_registrations_that_come_and_go_leave_nothing() -> None:
     register_and_drop(1_000_000)
 

@@ -140,6 +140,7 @@ def test_no_reader_sees_a_block_that_was_dropped(spawn_procs: Spawn) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_no_reader_sees_a_block_that_was_dropped_in_many_rounds(spawn_procs: Spawn) -> None:
     blocks_come_and_go(spawn_procs, 200_000)
 
