@@ -30,6 +30,9 @@ def build_info() -> dict[str, str]:
 def new_id() -> bytes:
     """16 random bytes from the kernel."""
 
+def never_wait_for_room() -> None:
+    """From now on the calling thread sends without waiting for room: others wait for what it does."""
+
 def bytes_of(buffer: typing_extensions.Buffer) -> bytes:
     """A copy; made without the interpreter lock, by several threads, where it is large."""
 
@@ -255,6 +258,10 @@ class Replies:
         """Block until ready for `count`; False when `timeout` seconds passed first."""
     def notify(self, count: int, notifier: Notifier, token: int) -> None:
         """Push `token` once when ready for `count` (at once if it is)."""
+    def hold_up(self) -> None:
+        """Until `let_go`, the actor whose event loop runs on this thread serves nothing but who awaits these answers."""
+    @staticmethod
+    def let_go() -> None: ...
     def cancel(self) -> None:
         """Tell the targets that have not answered (they get STATUS_CANCEL); later answers are dropped."""
     def complete(self) -> None:
@@ -431,6 +438,8 @@ class Runtime:
         client raises `OSError`/`RuntimeError` where a limit is in the way; elsewhere, and for a failure to start, calls
         to the members fail with a Death of kind "launch".
         """
+    def forget_send_limits(self) -> None:
+        """Ask for `send_window_bytes` and `send_hard_limit_bytes` again before they matter."""
     def load_for_workers(self, modules: Sequence[str]) -> None:
         """Have workers that start from now on as copies begin with these modules of this package loaded."""
     def attach_hosts(

@@ -75,6 +75,10 @@ class WouldBlockRuntime(RuntimeError):
     """Waiting here would be a deadlock: what is waited for cannot come before the wait has ended."""
 
 
+class BackPressureError(RuntimeError):
+    """Too much waits for actors that wait for this sender themselves: nothing was sent. See `send_hard_limit_bytes`."""
+
+
 class UnpicklableArgument(TypeError):
     """An argument of an endpoint can't be pickled. Raised at the caller; nothing was sent."""
 

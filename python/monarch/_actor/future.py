@@ -238,6 +238,7 @@ class Future(Generic[R]):
             self._check_deadlock(blocking=False)
             loop = asyncio.get_running_loop()
             ended = progress.watch(loop, self._subject, self._replies)
+            holds_up = self._hold_up()
             try:
                 yield from waits_of(loop).wait(loop, self._replies, self._count)
             except asyncio.CancelledError:
@@ -248,6 +249,8 @@ class Future(Generic[R]):
                     del self
                 raise
             finally:
+                if holds_up:
+                    _native.Replies.let_go()
                 if ended is not None:
                     ended()
         if self._state == _CANCELLED:
@@ -321,6 +324,17 @@ class Future(Generic[R]):
             UserWarning,
             stacklevel=_frames_of_the_library(),
         )
+
+    def _hold_up(self) -> bool:
+        """Let those know who send to an actor that it serves no other message until the end of this wait, if so."""
+        current = _context.get()
+        if current is None or not current.actor_instance.keeps_own_messages_waiting(blocking=False):
+            return False
+        replies: object = self._replies
+        if not isinstance(replies, _native.Replies):
+            return False
+        replies.hold_up()
+        return True
 
     def _check_deadlock(self, blocking: bool) -> None:
         if not self._to_own_mesh or not self._subject.is_answered_here(self._replies):

@@ -12,6 +12,7 @@ import threading
 from contextvars import Context as Variables
 
 from monarch._actor.context import _context
+from monarch._native import never_wait_for_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,9 +37,15 @@ def install() -> None:
 
 def start_service(target: Callable[[], object], name: str) -> threading.Thread:
     """Start a thread of the library itself: a daemon, which works for no actor in particular."""
-    thread = threading.Thread(target=target, name=name, daemon=True)
+    thread = threading.Thread(target=_serve, args=(target,), name=name, daemon=True)
     Variables().run(thread.start)
     return thread
+
+
+def _serve(target: Callable[[], object]) -> None:
+    # Whoever waits for this thread must not wait for those that it sends to.
+    never_wait_for_room()
+    target()
 
 
 def run_as(current: Context | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

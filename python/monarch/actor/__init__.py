@@ -20,7 +20,7 @@ from monarch._actor.context import (
 )
 from monarch._actor.controllers import get_or_spawn_controller
 from monarch._actor.endpoint import Endpoint, ValueStream, concurrent_endpoint, endpoint
-from monarch._actor.errors import ActorError, SupervisionError
+from monarch._actor.errors import ActorError, BackPressureError, SupervisionError
 from monarch._actor.failure import MeshFailure, UnhandledFailure
 from monarch._actor.fault_hook import unhandled_fault_hook
 from monarch._actor.future import Future
@@ -59,6 +59,7 @@ __all__ = [
     "ActorError",
     "ActorMesh",
     "BootstrapCommand",
+    "BackPressureError",
     "Channel",
     "ChannelTransport",
     "Context",

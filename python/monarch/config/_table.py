@@ -192,13 +192,21 @@ _STARTS = (
 )
 
 _MESSAGES = (
-    _idle(_M, "send_window_bytes", _POSITIVE, 64 << 20, "What a sender may have on its way to one receiving process."),
-    _idle(
-        _M,
+    Key(
+        "send_window_bytes",
+        _POSITIVE,
+        64 << 20,
+        "MONARCH_SEND_WINDOW_BYTES",
+        "How much one process may have sent to another that waits there to be served, before senders wait.",
+        has_effect=True,
+    ),
+    Key(
         "send_hard_limit_bytes",
         _POSITIVE,
         256 << 20,
-        "The same where it would wait for itself.",
+        "MONARCH_SEND_HARD_LIMIT_BYTES",
+        "The same where actors that send to each other would wait for ever; beyond it sends raise.",
+        has_effect=True,
     ),
     _idle(_M, "host_silence_timeout", _DURATION, "10s", "After which silence another host counts as lost."),
     _idle(_H, "default_encoding", EncodingName(), Encoding.Multipart, "Encoding of messages."),

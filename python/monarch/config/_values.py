@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from contextlib import suppress
 
@@ -52,6 +53,7 @@ def configure(**values: Any) -> None:
     checked = {name: _checked(_key(name), value) for name, value in values.items()}
     with _lock:
         _set_here = {**_set_here, **checked}
+    _tell_runtime()
 
 
 class configured:
@@ -74,6 +76,7 @@ class configured:
         with _lock:
             kept = {name: value for name, value in _set_here.items() if name not in self._values}
             _set_here = {**kept, **{name: self._before[name] for name in self._values if name in self._before}}
+        _tell_runtime()
 
 
 def get_global_config() -> dict[str, Any]:
@@ -91,6 +94,14 @@ def clear_runtime_config() -> None:
     global _set_here
     with _lock:
         _set_here = {}
+    _tell_runtime()
+
+
+def _tell_runtime() -> None:
+    """The runtime keeps the limits of what is sent, for it compares them with every message."""
+    context = sys.modules.get("monarch._actor.context")
+    if context is not None and context._process is not None:
+        context._process.runtime.forget_send_limits()
 
 
 def explain(key: str | None = None) -> Any:

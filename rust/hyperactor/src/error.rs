@@ -2,12 +2,27 @@
 
 use std::io;
 
+use crate::flow::Limits;
 use crate::wire::FrameError;
 
 /// Any error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A send waits in vain: its receiver waits for the sender, and the hard limit does not allow more.
+    #[error(
+        "{under_way} bytes wait at a process whose actors wait for this sender, directly or through others: the message \
+         of {cost} bytes would be beyond send_hard_limit_bytes, which is {}. Let one of them receive before it sends \
+         more, or raise that limit", limits.hard
+    )]
+    BackPressure {
+        /// What was sent and is not served.
+        under_way: u64,
+        /// What the message would add.
+        cost: u64,
+        /// What is allowed.
+        limits: Limits,
+    },
     /// The caller used the runtime after its end.
     #[error("this process's runtime was shut down; start a new program to use it again")]
     Closed,

@@ -47,6 +47,9 @@ pub const PROCESS_ACTOR: ActorId = ActorId([0; 16]);
 /// Under this id every process tells what its threads are doing: see [`crate::stacks`].
 pub const STACKS_ACTOR: ActorId = ActorId([1; 16]);
 
+/// The actor under which processes tell each other how much of what was sent is served.
+pub const FLOW_ACTOR: ActorId = ActorId([2; 16]);
+
 impl MeshId {
     /// A new identity from the kernel's generator, which a fork does not copy.
     pub fn random() -> Result<Self, getrandom::Error> {

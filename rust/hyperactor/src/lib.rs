@@ -10,6 +10,7 @@ pub mod agent;
 pub mod cast;
 pub mod death;
 pub mod error;
+pub mod flow;
 pub mod id;
 #[cfg(all(test, shuttle))]
 mod interleavings;

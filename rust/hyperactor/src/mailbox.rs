@@ -5,12 +5,14 @@
 //! - **MAILBOX-2** A mailbox that nobody opened yet keeps what arrives: a reference may be used the moment it arrives.
 //! - **MAILBOX-3** After the close every request, queued or later, is answered with the reason of the close.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::death::Death;
+use crate::flow::{Held, Inbound, Server};
+use crate::id::ProcId;
 use crate::link::Link;
 use crate::message::Message;
 use crate::notifier::Notifier;
@@ -34,6 +36,11 @@ struct State {
     notifier: Option<(Arc<Notifier>, u64)>,
     /// The link that the last message came by: the next one probably comes by it too.
     link: Option<Arc<Link>>,
+    /// The thread that takes messages.
+    server: Option<Arc<Server>>,
+    /// What each process has waiting here, and which one sent last.
+    held: HashMap<ProcId, Arc<Held>>,
+    last_held: Option<Arc<Held>>,
 }
 
 impl Mailbox {
@@ -65,6 +72,26 @@ impl Mailbox {
         }
     }
 
+    /// Have a message take room until it is served.
+    pub(crate) fn charge(self: &Arc<Self>, message: &mut Message, cost: u64, inbound: impl FnOnce() -> Arc<Inbound>) {
+        let from = message.sender.proc;
+        let mut state = self.state.lock();
+        let held = match &state.last_held {
+            Some(held) if held.inbound().from() == from => held.clone(),
+            _ => {
+                let held = state.held.entry(from).or_insert_with(|| inbound().hold(self)).clone();
+                state.last_held = Some(held.clone());
+                held
+            }
+        };
+        message.charge = Some(held.charge(cost));
+    }
+
+    /// The thread that takes messages, if one ever did.
+    pub(crate) fn server(&self) -> Option<Arc<Server>> {
+        self.state.lock().server.clone()
+    }
+
     /// Take the next message, if there is one.
     pub fn try_recv(&self) -> Option<Message> {
         self.state.lock().queue.pop_front()
@@ -72,7 +99,9 @@ impl Mailbox {
 
     /// Take all messages.
     pub fn drain(&self) -> Vec<Message> {
-        self.state.lock().queue.drain(..).collect()
+        let mut state = self.state.lock();
+        Server::note_current(&mut state.server);
+        state.queue.drain(..).collect()
     }
 
     /// Wait for the next message until `deadline`; none when it passed or the mailbox is closed.
@@ -88,6 +117,7 @@ impl Mailbox {
         let link = {
             let mut state = self.state.lock();
             state.waiting = Some(parker.clone());
+            Server::note_current(&mut state.server);
             state.link.clone()
         };
         let ready = || {
@@ -106,6 +136,7 @@ impl Mailbox {
     /// From now on push `token` whenever a message comes into the empty queue, and now if it is not empty.
     pub fn notify(&self, notifier: Arc<Notifier>, token: u64) {
         let mut state = self.state.lock();
+        Server::note_current(&mut state.server);
         if !state.queue.is_empty() || state.closed.is_some() {
             notifier.push(token);
         }
@@ -116,7 +147,9 @@ impl Mailbox {
 
     /// Its actor is there.
     pub(crate) fn open(&self) {
-        self.state.lock().open = true;
+        let mut state = self.state.lock();
+        state.open = true;
+        Server::note_current(&mut state.server);
     }
 
     /// Whether its actor ever was there.
@@ -146,6 +179,9 @@ impl Mailbox {
         let sleeper = state.notify(true);
         // Nothing comes any more; a closed mailbox is kept for its reason, without what costs descriptors.
         state.link = None;
+        state.server = None;
+        state.held.clear();
+        state.last_held = None;
         let notifier = state.notifier.take();
         drop(state);
         drop(notifier);

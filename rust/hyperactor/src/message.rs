@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 
 use crate::death::{Cause, Death};
+use crate::flow::Charge;
 use crate::id::{ActorId, PortId, ProcId};
 use crate::mailbox::Mailbox;
 use crate::memory::{Part, View};
@@ -33,6 +34,8 @@ pub struct Message {
     pub(crate) buffers: Mutex<Vec<Kept>>,
     /// The duty to answer a request.
     pub answer: Option<Answer>,
+    /// The room that it takes while it waits.
+    pub(crate) charge: Option<Charge>,
 }
 
 /// The parts of a message before its buffers: descriptor and payload.
@@ -74,6 +77,7 @@ impl Message {
             payload,
             buffers: Mutex::new(parts.map(Kept::Here).collect()),
             answer,
+            charge: None,
         }
     }
 
@@ -100,12 +104,16 @@ impl Message {
             payload: Bytes::new(),
             buffers: Mutex::default(),
             answer: None,
+            charge: None,
         }
     }
 
     /// The buffers, which are the caller's own. Memory that the message came in goes to the first caller, later ones get
-    /// copies; none once it is gone.
+    /// copies; none once it is gone. Whoever takes them serves the message, which from now on takes no room.
     pub fn take_buffers(&self) -> Option<Vec<Part>> {
+        if let Some(charge) = &self.charge {
+            charge.end();
+        }
         self.buffers.lock().iter_mut().map(Kept::take).collect()
     }
 

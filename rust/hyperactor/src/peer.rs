@@ -11,12 +11,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::death::Death;
+use crate::flow::{self, Inbound, Limits, Outbound, Word};
 use crate::id::ProcId;
 use crate::link::Link;
 use crate::memory::Part;
 use crate::memory::exchange::Exchange;
 use crate::message;
 use crate::net::edge::Edge;
+use crate::runtime::Runtime;
 use crate::sync::Mutex;
 use crate::wire::header::{Destination, MessageHeader};
 use crate::wire::{Frame, FrameError};
@@ -24,6 +26,9 @@ use crate::wire::{Frame, FrameError};
 /// A place in a mesh, whose process is another one than this.
 pub struct Peer {
     state: Mutex<State>,
+    outbound: Outbound,
+    /// Of the last process there that has sent something.
+    inbound: Mutex<Option<Arc<Inbound>>>,
 }
 
 struct State {
@@ -120,7 +125,8 @@ impl Peer {
     /// A place whose process no link leads to yet.
     pub fn awaited(proc: ProcId) -> Self {
         let route = Route::Awaited(Vec::new());
-        Self { state: Mutex::new(State { proc, route, sequence: 0, for_successors: VecDeque::new() }) }
+        let state = Mutex::new(State { proc, route, sequence: 0, for_successors: VecDeque::new() });
+        Self { state, outbound: Outbound::default(), inbound: Mutex::default() }
     }
 
     /// Tell this to every process that takes the place from now on, before anything else.
@@ -138,10 +144,19 @@ impl Peer {
     }
 
     /// Send to the process that holds the place, after all that was sent before.
-    pub fn send(&self, mut header: MessageHeader, parts: Vec<Part>) -> Result<Sent, FrameError> {
+    pub fn send(
+        &self,
+        runtime: &Arc<Runtime>,
+        mut header: MessageHeader,
+        parts: Vec<Part>,
+    ) -> Result<Sent, FrameError> {
+        let cost = if flow::takes_room(&header) { flow::cost(&parts) } else { 0 };
         let mut state = self.state.lock();
+        let asked = if cost > 0 { self.outbound.send(cost, runtime.flow().limits.get()) } else { None };
         if let Route::Awaited(queue) = &mut state.route {
             queue.push(Waiting::Message(header, parts));
+            drop(state);
+            self.ask(runtime, asked);
             return Ok(Sent::OnItsWay);
         }
         state.address(&mut header);
@@ -150,7 +165,42 @@ impl Peer {
             Route::Open(way) => way.send(header, parts)?,
             Route::Awaited(_) => {}
         }
+        drop(state);
+        self.ask(runtime, asked);
         Ok(Sent::OnItsWay)
+    }
+
+    /// What is under way to the process.
+    pub(crate) fn outbound(&self) -> &Outbound {
+        &self.outbound
+    }
+
+    /// Have the process say when there is room for a message of this cost.
+    pub(crate) fn ask_for_room(&self, runtime: &Arc<Runtime>, cost: u64, limits: Limits) {
+        self.ask(runtime, self.outbound.ask_for(cost, limits));
+    }
+
+    fn ask(&self, runtime: &Arc<Runtime>, until: Option<u64>) {
+        if let Some(until) = until {
+            runtime.say(self.proc(), &Word::Ask { until });
+        }
+    }
+
+    /// The process has served so much of what was sent to it.
+    pub(crate) fn served(&self, by: ProcId, bytes: u64, limits: Limits) {
+        let state = self.state.lock();
+        if state.proc == by {
+            self.outbound.served(bytes, limits);
+        }
+    }
+
+    /// What the process has sent here.
+    pub(crate) fn inbound(&self, from: ProcId, runtime: &Arc<Runtime>) -> Arc<Inbound> {
+        let mut inbound = self.inbound.lock();
+        match &*inbound {
+            Some(known) if known.from() == from => known.clone(),
+            _ => inbound.insert(Inbound::new(from, runtime)).clone(),
+        }
     }
 
     /// Pass on a message of another process, as it came.
@@ -193,6 +243,9 @@ impl Peer {
         let succeeds = proc.generation > state.proc.generation;
         state.proc = proc;
         state.sequence = 0;
+        if !matches!(state.route, Route::Awaited(_)) {
+            self.outbound.restart();
+        }
         let before = std::mem::replace(&mut state.route, Route::Open(way.clone()));
         if succeeds {
             for (mut header, parts) in state.for_successors.clone() {
@@ -265,6 +318,7 @@ impl Peer {
         state.proc = death.proc;
         let before = std::mem::replace(&mut state.route, Route::Dead(Arc::new(death)));
         drop(state);
+        self.outbound.end();
         if let Route::Open(way) = before {
             way.close();
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::death::Death;
+use crate::flow::Server;
 use crate::id::{ActorId, PortId, ProcId};
 use crate::link::Link;
 use crate::message::Message;
@@ -153,6 +154,20 @@ impl Replies {
         last
     }
 
+    /// From now on, until [`Replies::let_go`], who serves messages on this thread waits for these answers.
+    pub fn hold_up(self: &Arc<Self>) {
+        if let Some(server) = Server::current() {
+            server.awaits(Some(self));
+        }
+    }
+
+    /// Who serves messages on this thread goes on.
+    pub fn let_go() {
+        if let Some(server) = Server::current() {
+            server.awaits(None);
+        }
+    }
+
     /// Be complete as it is.
     pub fn complete(&self) {
         let mut state = self.state.lock();
@@ -164,7 +179,7 @@ impl Replies {
 
     /// Wait until ready for `count`, or until `deadline`.
     pub fn wait<E>(
-        &self,
+        self: &Arc<Self>,
         count: usize,
         deadline: Option<Instant>,
         interrupt: Interrupt<'_, E>,
@@ -175,6 +190,8 @@ impl Replies {
         let parker = Parker::current();
         self.state.lock().waiters.push(Waiter { count, wake: Wake::Thread(parker.clone()) });
         let link = self.link.lock().clone();
+        let server = Server::current();
+        let _blocked = server.as_ref().map(|server| server.wait_for_answers(self));
         let outcome = wait_until(&parker, || self.ready(count), link.as_ref(), deadline, interrupt);
         let is_ours = |waiter: &Waiter| matches!(&waiter.wake, Wake::Thread(other) if Arc::ptr_eq(other, &parker));
         self.state.lock().waiters.retain(|waiter| !is_ours(waiter));

@@ -12,7 +12,8 @@ use crate::agent::{Agent, Attachment, Hop};
 use crate::cast::{Cast, unbatch};
 use crate::death::{Cause, Death};
 use crate::error::{Error, Result};
-use crate::id::{ActorId, MeshId, PROCESS_ACTOR, Place, PortId, ProcId, STACKS_ACTOR};
+use crate::flow::{self, Flow};
+use crate::id::{ActorId, FLOW_ACTOR, MeshId, PROCESS_ACTOR, Place, PortId, ProcId, STACKS_ACTOR};
 use crate::keeper::KeeperCommand;
 use crate::link::{Link, Reader, Sink};
 use crate::logs::{Console, LogChange, RunPlace};
@@ -49,6 +50,7 @@ pub struct Runtime {
     ports: Mutex<HashMap<u64, Arc<Replies>>>,
     next_port: AtomicU64,
     closed: AtomicBool,
+    flow: Flow,
     stacks: Arc<OnceLock<Arc<Stacks>>>,
     /// Whether anything was ever reached by an edge.
     has_edges: AtomicBool,
@@ -134,6 +136,7 @@ impl Runtime {
             ports: Mutex::default(),
             next_port: AtomicU64::new(1),
             closed: AtomicBool::new(false),
+            flow: Flow::default(),
             stacks: Arc::default(),
             has_edges: AtomicBool::new(false),
         });
@@ -170,6 +173,10 @@ impl Runtime {
     /// Where large buffers are put on their way to processes of this host.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
+    }
+
+    pub(crate) fn flow(&self) -> &Flow {
+        &self.flow
     }
 
     pub(crate) fn reactor(&self) -> &Arc<Reactor> {
@@ -234,6 +241,11 @@ impl Runtime {
             }
         });
         mailbox
+    }
+
+    /// The mailbox of an actor that something was sent to, or that is here.
+    pub(crate) fn known_mailbox(&self, actor: ActorId) -> Option<Arc<Mailbox>> {
+        self.mailboxes.read().get(&actor).cloned()
     }
 
     /// Another process. A link is asked for when it is not known yet.
@@ -351,7 +363,7 @@ impl Runtime {
             self.deliver(header, parts.to_vec(), None);
             return Ok(Sent::OnItsWay);
         }
-        self.peer(proc).send(header, parts.to_vec())
+        self.peer(proc).send(self, header, parts.to_vec())
     }
 
     /// Whether processes of a mesh may lie on other hosts.
@@ -389,13 +401,19 @@ impl Runtime {
         if header.kind.is_for_many() {
             return self.deliver_batch(&header, parts, link);
         }
+        let cost = if flow::takes_room(&header) && header.sender.proc != self.proc { flow::cost(&parts) } else { 0 };
         let mut message = Message::new(header, parts, self);
         match destination {
             // Another generation's: whoever wants an answer gets it from the message's end.
             _ if destination.proc() != self.proc => {}
             Destination::Actor(_, STACKS_ACTOR) => stacks::answer(&self.stacks, message),
+            Destination::Actor(_, FLOW_ACTOR) => self.hear(&message),
             Destination::Actor(_, actor) => {
                 let mailbox = self.mailbox_for(actor);
+                if cost > 0 {
+                    let from = message.sender.proc;
+                    mailbox.charge(&mut message, cost, || self.peer(from).inbound(from, self));
+                }
                 if let Some(answer) = &mut message.answer {
                     answer.delivered_to(&mailbox);
                 }
@@ -665,6 +683,8 @@ impl Runtime {
             Some(Role::Agent(agent)) => agent.shutdown(grace, interrupt),
             _ => None,
         };
+        // Whoever waits for room looks whether it is over.
+        self.peers.read().values().for_each(|peer| peer.outbound().wake());
         let death = self.own_death(Cause::Stopped("its process ends".into()));
         let mailboxes: Vec<Arc<Mailbox>> = self.mailboxes.read().values().cloned().collect();
         mailboxes.iter().for_each(|mailbox| mailbox.close(death.clone()));

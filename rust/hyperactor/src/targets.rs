@@ -1,5 +1,6 @@
 //! Whom to send to: the members of an actor mesh in the order of a view, with their routes looked up once.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -7,10 +8,12 @@ use bytes::Bytes;
 use crate::cast::{Cast, Region, runs};
 use crate::death::Death;
 use crate::error::{Error, Result};
+use crate::flow;
 use crate::id::{ActorId, MeshId, PortId, ProcId};
 use crate::memory::Part;
 use crate::message::request;
 use crate::net::edge::Edge;
+use crate::park::{Interrupt, Waited};
 use crate::peer::{Peer, Sent};
 use crate::replies::{Asked, Replies};
 use crate::runtime::Runtime;
@@ -104,6 +107,37 @@ impl Targets {
         }
     }
 
+    /// Whether a message to those can be sent without waiting.
+    pub fn have_room(&self, indices: Range<usize>, parts: &[Part]) -> bool {
+        let limits = self.runtime.flow().limits.get();
+        let cost = flow::cost(parts);
+        let has_room = |place: &Place| match place {
+            Place::Here(_) => true,
+            Place::There(peer) => peer.outbound().has_room(cost, limits),
+        };
+        !flow::is_counted(self.actor) || self.places.get(indices).is_none_or(|places| places.iter().all(has_room))
+    }
+
+    /// Wait until all of those have room for a message.
+    pub fn wait_for_room<E>(
+        &self,
+        indices: Range<usize>,
+        parts: &[Part],
+        mut interrupt: Interrupt<'_, E>,
+    ) -> Result<Waited<E>> {
+        let cost = flow::cost(parts);
+        while !self.have_room(indices.clone(), parts) {
+            for place in &self.places[indices.clone()] {
+                let Place::There(peer) = place else { continue };
+                let waited = self.runtime.wait_for_room(peer, cost, &mut interrupt)?;
+                if let Waited::Interrupted(_) = waited {
+                    return Ok(waited);
+                }
+            }
+        }
+        Ok(Waited::Ready)
+    }
+
     /// Who of them is known to be in a dead process.
     pub fn deaths(&self) -> Vec<(usize, Arc<Death>)> {
         let death = |place: &Place| match place {
@@ -113,13 +147,7 @@ impl Targets {
         self.places.iter().enumerate().filter_map(|(index, place)| Some((index, death(place)?))).collect()
     }
 
-    fn ask(
-        &self,
-        indices: std::ops::Range<usize>,
-        sender: ActorId,
-        parts: &[Part],
-        fail_fast: bool,
-    ) -> Result<Arc<Replies>> {
+    fn ask(&self, indices: Range<usize>, sender: ActorId, parts: &[Part], fail_fast: bool) -> Result<Arc<Replies>> {
         self.runtime.check()?;
         let asked = indices
             .clone()
@@ -140,7 +168,7 @@ impl Targets {
     /// Send to some; who of them is dead.
     fn send(
         &self,
-        indices: std::ops::Range<usize>,
+        indices: Range<usize>,
         sender: ActorId,
         parts: &[Part],
         reply: Option<PortId>,
@@ -196,7 +224,7 @@ impl Targets {
         let sender = Sender { proc: self.runtime.proc(), actor: sender };
         let header = request(place.proc(), self.actor, sender, index as u32, reply);
         match place {
-            Place::There(peer) => Ok(peer.send(header, parts.to_vec())?),
+            Place::There(peer) => Ok(peer.send(&self.runtime, header, parts.to_vec())?),
             Place::Here(_) => {
                 self.runtime.deliver(header, parts.to_vec(), None);
                 Ok(Sent::OnItsWay)

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 pub fn to_python(error: Error) -> PyErr {
     let text = error.to_string();
     match error {
+        Error::BackPressure { .. } => back_pressure(text),
         Error::Misuse(_) => PyValueError::new_err(text),
         Error::System { source, .. } => match source.raw_os_error() {
             Some(number) => PyOSError::new_err((number, text)),
@@ -16,4 +17,12 @@ pub fn to_python(error: Error) -> PyErr {
         Error::Limit { .. } => PyOSError::new_err(text),
         _ => PyRuntimeError::new_err(text),
     }
+}
+
+/// Its class is Python's, so that it has a name there.
+fn back_pressure(text: String) -> PyErr {
+    Python::attach(|py| {
+        let class = py.import("monarch._actor.errors").and_then(|module| module.getattr("BackPressureError"));
+        class.and_then(|class| class.call1((text,))).map_or_else(|error| error, PyErr::from_value)
+    })
 }

@@ -59,7 +59,7 @@ mod _native {
     #[pymodule_export]
     use super::runtime::Runtime;
     #[pymodule_export]
-    use super::targets::Targets;
+    use super::targets::{Targets, never_wait_for_room};
 
     use pyo3::prelude::*;
     use pyo3::types::PyBytes;

@@ -77,6 +77,15 @@ impl Replies {
         Ok(())
     }
 
+    fn hold_up(&self) {
+        self.inner.hold_up();
+    }
+
+    #[staticmethod]
+    fn let_go() {
+        replies::Replies::let_go();
+    }
+
     fn cancel(&self) -> PyResult<()> {
         enter::refuse_in_forked_child()?;
         match &self.runtime {

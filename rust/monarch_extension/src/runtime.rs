@@ -170,6 +170,10 @@ impl Runtime {
         Ok(Replies::new(self.0.clone(), replies))
     }
 
+    fn forget_send_limits(&self) {
+        self.0.forget_send_limits();
+    }
+
     fn load_for_workers(&self, modules: Vec<String>) {
         self.0.load_for_workers(modules);
     }
