@@ -259,7 +259,7 @@ class Replies:
     def notify(self, count: int, notifier: Notifier, token: int) -> None:
         """Push `token` once when ready for `count` (at once if it is)."""
     def hold_up(self) -> None:
-        """Until `let_go`, the actor whose event loop runs on this thread serves nothing but who awaits these answers."""
+        """Until `let_go`, the actor of this thread serves nothing but the message that awaits these answers."""
     @staticmethod
     def let_go() -> None: ...
     def cancel(self) -> None:

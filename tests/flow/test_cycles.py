@@ -29,9 +29,7 @@ def test_actors_that_flood_each_other_get_everything_in_order(
 ) -> None:
     takers: Any = spawn_procs(per_host={"gpus": count}).spawn("takers", kind)
     ring = [takers.slice(gpus=index) for index in range(count)]
-    floods = [
-        ring[index].flood.call_one(ring[(index + 1) % count], str(index), COUNT, SIZE) for index in range(count)
-    ]
+    floods = [ring[index].flood.call_one(ring[(index + 1) % count], str(index), COUNT, SIZE) for index in range(count)]
     for flood in floods:
         flood.get(timeout=60)
     for index in range(count):

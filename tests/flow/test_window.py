@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -99,12 +100,41 @@ def test_one_slow_member_holds_up_a_cast_to_all_but_not_to_the_others(
         assert [number for sender, number in seen if sender == "all"] == list(range(2 * AT_MOST))
 
 
-def test_a_port_that_nobody_reads_holds_up_its_sender(spawn_procs: Callable[..., ProcMesh]) -> None:
+def test_a_port_that_is_read_late_holds_up_its_sender(spawn_procs: Callable[..., ProcMesh]) -> None:
     taker = spawn_procs().spawn("taker", Taker)
     port, receiver = Channel[bytes].open()
-    taker.flood_port.broadcast(port, 4 * AT_MOST, SIZE)
+    flood = taker.flood_port.call_one(port, 4 * AT_MOST, SIZE)
+    waiting = Sending(lambda _: flood.get(timeout=30), 1)
+    assert waiting.stops_within(0, 0)
     for number in range(4 * AT_MOST):
         assert int.from_bytes(receiver.recv().get(timeout=30)[:4], "big") == number
+    waiting.join()
+
+
+def test_ctrl_c_ends_a_wait_for_room(spawn_procs: Callable[..., ProcMesh], gate: Gate) -> None:
+    taker = spawn_procs().spawn("taker", Taker)
+    taker.hold.broadcast(gate.path)
+    sent = 0
+    progress = threading.Condition()
+
+    def press() -> None:
+        with progress:
+            while progress.wait_for(lambda before=sent: sent > before, 0.5):
+                pass
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    pressing = threading.Thread(target=press)
+    pressing.start()
+    with pytest.raises(KeyboardInterrupt):
+        while sent <= AT_MOST:
+            taker.take.broadcast("me", sent, DATA)
+            with progress:
+                sent += 1
+                progress.notify()
+    pressing.join()
+    assert sent >= AT_LEAST
+    gate.open()
+    assert taker.taken.call_one().get(timeout=30) == [("me", number) for number in range(sent)]
 
 
 @pytest.mark.parametrize("adverb", ["broadcast", "call_one"])
@@ -134,9 +164,7 @@ def test_a_stop_passes_a_full_queue(spawn_procs: Callable[..., ProcMesh]) -> Non
     assert isinstance(sending.outcome(), SupervisionError | None)
 
 
-def test_news_of_a_death_passes_a_full_queue(
-    spawn_procs: Callable[..., ProcMesh], faults: list[Any]
-) -> None:
+def test_news_of_a_death_passes_a_full_queue(spawn_procs: Callable[..., ProcMesh], faults: list[Any]) -> None:
     procs = spawn_procs(per_host={"gpus": 2})
     port, receiver = Channel[str].open()
     owner = procs.slice(gpus=0).spawn("owner", Owner, procs.slice(gpus=1), port)
