@@ -12,6 +12,7 @@ import pytest
 from conftest import eventually
 from host_programs import HostProgram
 from monarch.actor import Channel, HostMesh, MeshFailure, SupervisionError, this_host
+from monarch.config import configured
 from payload_actors import LARGE_BYTES, Keeper, forget_other_tests, slots_taken
 
 Start = Callable[..., HostProgram]
@@ -120,7 +121,8 @@ def test_what_was_on_its_way_to_what_is_killed_takes_no_memory(
     # Nobody takes anything from the connection any more, so some of it stays with the client.
     stopped = program.process.pid if what == "host" else pid
     os.kill(stopped, signal.SIGSTOP)
-    calls = [away.keep.call_one(large()) for _ in range(10)]
+    with configured(send_window_bytes=20 * large().nbytes):  # so that no send waits for what is stopped
+        calls = [away.keep.call_one(large()) for _ in range(10)]
     os.kill(stopped, signal.SIGKILL)
     for call in calls:
         with pytest.raises(SupervisionError):
