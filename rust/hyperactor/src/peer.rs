@@ -152,19 +152,18 @@ impl Peer {
     ) -> Result<Sent, FrameError> {
         let cost = if flow::takes_room(&header) { flow::cost(&parts) } else { 0 };
         let mut state = self.state.lock();
-        let asked = if cost > 0 { self.outbound.send(cost, runtime.flow().limits.get()) } else { None };
         if let Route::Awaited(queue) = &mut state.route {
             queue.push(Waiting::Message(header, parts));
-            drop(state);
-            self.ask(runtime, asked);
-            return Ok(Sent::OnItsWay);
+        } else {
+            state.address(&mut header);
+            match &state.route {
+                Route::Dead(death) => return Ok(Sent::Dead(death.clone())),
+                Route::Open(way) => way.send(header, parts)?,
+                Route::Awaited(_) => {}
+            }
         }
-        state.address(&mut header);
-        match &state.route {
-            Route::Dead(death) => return Ok(Sent::Dead(death.clone())),
-            Route::Open(way) => way.send(header, parts)?,
-            Route::Awaited(_) => {}
-        }
+        // What could not be sent is never served, so it is not counted.
+        let asked = if cost > 0 { self.outbound.send(cost, runtime.flow().limits.get()) } else { None };
         drop(state);
         self.ask(runtime, asked);
         Ok(Sent::OnItsWay)
