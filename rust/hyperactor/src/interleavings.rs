@@ -44,7 +44,7 @@ fn end(runtime: &Runtime) {
 }
 
 /// Wait for ever, which shuttle takes as a failure.
-fn wait(replies: &Replies) {
+fn wait(replies: &Arc<Replies>) {
     replies.wait::<Infallible>(1, None, None).unwrap();
 }
 
