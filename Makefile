@@ -97,6 +97,10 @@ bench: $(VENV)/.package $(VENV)/.test ## time the workloads; WORKLOADS="latency 
 	$(BIN)/python benches/compare/compare.py --ours $(BIN)/python \
 		$(addprefix --peer ,$(wildcard $(PEER_VENV)/bin/python)) $(WORKLOADS)
 
+.PHONY: count
+count: $(BIN)/python ## count the instructions of a message's way in Rust, and compare with those on record (needs valgrind)
+	$(BIN)/python benches/instructions/count.py
+
 PEER_VENV := .venv-peer
 
 .PHONY: peer

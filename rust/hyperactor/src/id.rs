@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 /// A process mesh: 128 random bits, drawn by whoever creates it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct MeshId(pub [u8; 16]);
+pub struct MeshId(#[serde(with = "serde_bytes")] pub [u8; 16]);
 
 /// An actor mesh: 128 random bits, the same in every process that has a member.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ActorId(pub [u8; 16]);
+pub struct ActorId(#[serde(with = "serde_bytes")] pub [u8; 16]);
 
 /// One process: its place in a mesh, and which of the processes that held this place.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -24,6 +24,9 @@ pub const VERSION: u8 = 1;
 const MAGIC: [u8; 2] = *b"Mo";
 const PROLOGUE_BYTES: usize = 16;
 
+/// As long as the header of a request is; others grow.
+const HEADER_BYTES: usize = 128;
+
 /// What goes first where frames queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 #[repr(u8)]
@@ -98,7 +101,8 @@ pub struct Frame {
 impl Frame {
     /// A frame around `header`, without descriptors.
     pub fn new<H: Serialize>(priority: Priority, header: &H, parts: Vec<Bytes>) -> Result<Self, FrameError> {
-        let header = postcard::to_allocvec(header).map_err(FrameError::Header)?;
+        let room = Vec::with_capacity(HEADER_BYTES);
+        let header = postcard::to_extend(header, room).map_err(FrameError::Header)?;
         Ok(Self { priority, header: header.into(), parts, descriptors: 0, can_wait: false })
     }
 
