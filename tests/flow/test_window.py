@@ -209,3 +209,31 @@ def test_a_sender_waits_for_a_slow_receiver_on_another_host(attach: Callable[...
             assert [number for sender, number in seen if sender == name] == list(range(4 * AT_MOST))
     finally:
         procs.stop().get(timeout=30)
+
+
+def test_a_cast_over_hosts_waits_for_its_slow_member(attach: Callable[..., HostMesh], gate: Gate) -> None:
+    procs = attach(3).spawn_procs(per_host={"gpus": 2})
+    try:
+        takers = procs.spawn("takers", Taker)
+        sender, others = takers.slice(hosts=0, gpus=0), takers.slice(hosts=slice(1, 3))
+        slow = others.slice(hosts=1, gpus=1)
+        for _ in range(2):  # The ways are open then: each cast is one message for each host.
+            others.taken.call().get(timeout=30)
+        slow.hold.broadcast(gate.path)
+        mine = Sending(lambda number: others.take.broadcast("me", number, DATA), 4 * AT_MOST)
+        assert mine.stops_within(AT_LEAST, AT_MOST)
+        flood = sender.flood.call_one(others, "other", 4 * AT_MOST, SIZE)
+        with pytest.raises(TimeoutError):
+            flood.get(timeout=0.2)
+        gate.open()
+        mine.join()
+        flood.get(timeout=30)
+        for member in others.flatten("member"):
+            deadline = time.monotonic() + 30
+            seen: list[Any] = []
+            while len(seen) < 8 * AT_MOST and time.monotonic() < deadline:
+                seen = member.taken.call_one().get(timeout=30)
+            for name in ("me", "other"):
+                assert [number for sender, number in seen if sender == name] == list(range(4 * AT_MOST))
+    finally:
+        procs.stop().get(timeout=30)

@@ -169,6 +169,15 @@ impl Peer {
         Ok(Sent::OnItsWay)
     }
 
+    /// A message of this cost has left for the process, as part of a cast.
+    pub(crate) fn has_been_cast_to(&self, proc: ProcId, runtime: &Arc<Runtime>, cost: u64) {
+        let state = self.state.lock();
+        let is_there = state.proc == proc && matches!(state.route, Route::Open(_));
+        let asked = if is_there { self.outbound.send(cost, runtime.flow().limits.get()) } else { None };
+        drop(state);
+        self.ask(runtime, asked);
+    }
+
     /// What is under way to the process.
     pub(crate) fn outbound(&self) -> &Outbound {
         &self.outbound

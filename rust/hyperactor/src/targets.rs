@@ -39,8 +39,8 @@ enum Place {
 /// The members that lie on other hosts.
 struct Far {
     cast: Cast,
-    /// Whether each member is one of them.
-    members: Vec<bool>,
+    /// The process of each member that is one of them.
+    members: Vec<Option<ProcId>>,
     /// One of the edges to them.
     edge: Edge,
 }
@@ -174,7 +174,7 @@ impl Targets {
         reply: Option<PortId>,
     ) -> Result<Vec<(usize, Arc<Death>)>> {
         let far = if indices.len() == self.places.len() { self.far(parts.len()) } else { None };
-        let is_far = |index: &usize| far.as_ref().is_some_and(|far| far.members[*index]);
+        let is_far = |index: &usize| far.as_ref().is_some_and(|far| far.members[*index].is_some());
         let mut dead = Vec::new();
         for index in indices.filter(|index| !is_far(index)) {
             if let Sent::Dead(death) = self.send_to(index, sender, parts, reply)? {
@@ -184,10 +184,22 @@ impl Targets {
         if let Some(far) = far {
             let sender = Sender { proc: self.runtime.proc(), actor: sender };
             let header = request(ProcId::first(self.mesh, 0), self.actor, sender, 0, reply);
-            let parts: Vec<Bytes> = parts.iter().map(Part::to_bytes).collect();
-            self.runtime.cast(&header, far.cast, &parts, &far.edge)?;
+            let bytes: Vec<Bytes> = parts.iter().map(Part::to_bytes).collect();
+            self.runtime.cast(&header, far.cast, &bytes, &far.edge)?;
+            if flow::takes_room(&header) {
+                self.count_cast(&far.members, flow::cost(parts));
+            }
         }
         Ok(dead)
+    }
+
+    /// A cast is a message to each of its members: it takes room at all of them.
+    fn count_cast(&self, members: &[Option<ProcId>], cost: u64) {
+        for (place, member) in self.places.iter().zip(members) {
+            if let (Place::There(peer), Some(proc)) = (place, member) {
+                peer.has_been_cast_to(*proc, &self.runtime, cost);
+            }
+        }
     }
 
     /// Who lies beyond edges, if they are several: one message is sent for all of them that lie on one host. All that was
@@ -214,7 +226,7 @@ impl Targets {
             route: None,
             reducer: None,
         };
-        let members = found.iter().map(Option::is_some).collect();
+        let members = found.iter().map(|found| found.as_ref().map(|(proc, _)| *proc)).collect();
         let edge = found.into_iter().flatten().next()?.1;
         Some(Far { cast, members, edge })
     }
