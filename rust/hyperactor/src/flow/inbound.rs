@@ -21,6 +21,9 @@ pub(crate) struct Inbound {
     held: Mutex<Vec<Weak<Held>>>,
 }
 
+/// The sender wants to hear of nothing.
+const NOTHING: u64 = u64::MAX;
+
 /// What of it waits for one actor.
 pub(crate) struct Held {
     inbound: Arc<Inbound>,
@@ -40,7 +43,7 @@ impl Inbound {
             from,
             runtime: Arc::downgrade(runtime),
             served: AtomicU64::new(0),
-            wanted: AtomicU64::new(u64::MAX),
+            wanted: AtomicU64::new(NOTHING),
             held: Mutex::default(),
         })
     }
@@ -69,7 +72,9 @@ impl Inbound {
 
     /// The sender wants to hear when so much is served.
     pub(crate) fn ask(&self, until: u64) {
-        self.wanted.store(until, Ordering::SeqCst);
+        // Of two questions that threads of the sender ask at the same time, the smaller may come last.
+        let later = |wanted| (wanted == NOTHING || wanted < until).then_some(until);
+        let _ = self.wanted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
         self.look(self.served.load(Ordering::SeqCst));
     }
 
@@ -78,7 +83,9 @@ impl Inbound {
     }
 
     fn look(&self, served: u64) {
-        if served < self.wanted.load(Ordering::SeqCst) || self.wanted.swap(u64::MAX, Ordering::SeqCst) == u64::MAX {
+        // What was asked meanwhile stays asked, unless it is served, too.
+        let answered = |wanted| (wanted != NOTHING && wanted <= served).then_some(NOTHING);
+        if self.wanted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, answered).is_err() {
             return;
         }
         if let Some(runtime) = self.runtime.upgrade()
