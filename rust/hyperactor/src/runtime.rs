@@ -110,13 +110,14 @@ impl Runtime {
         if let Some(level) = log_level {
             let _ = runtime.log_level.set(level);
         }
+        let sink = Arc::new(WorkerControl { runtime: Arc::downgrade(&runtime) });
+        let control = Link::open_later(control, reader, sink, &runtime.reactor);
+        // Known before the first message is read: whoever sent it has to be connected.
+        let _ = runtime.role.set(Role::Worker { control: control.clone(), agent });
         if let Some(socket) = descriptors.pop() {
             runtime.open_link(agent, socket)?;
         }
-        let sink = Arc::new(WorkerControl { runtime: Arc::downgrade(&runtime) });
-        let control = Link::open(control, reader, sink, &runtime.reactor)
-            .map_err(|error| Error::system("watch the control socket", error))?;
-        let _ = runtime.role.set(Role::Worker { control, agent });
+        control.start().map_err(|error| Error::system("watch the control socket", error))?;
         Ok(runtime)
     }
 
