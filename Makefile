@@ -101,6 +101,12 @@ bench: $(VENV)/.package $(VENV)/.test ## time the workloads; WORKLOADS="latency 
 count: $(BIN)/python ## count the instructions of a message's way in Rust, and compare with those on record (needs valgrind)
 	$(BIN)/python benches/instructions/count.py
 
+MINUTES := 10
+
+.PHONY: soak
+soak: $(VENV)/.package ## all kinds of traffic at full load for MINUTES (10), with an eye on memory (Linux)
+	$(BIN)/python benches/soak/soak.py --minutes $(MINUTES)
+
 PEER_VENV := .venv-peer
 
 .PHONY: peer

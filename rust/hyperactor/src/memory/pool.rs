@@ -266,9 +266,12 @@ impl Inner {
         Some(self.entries.len() - 1)
     }
 
-    /// No other slab would do in its place.
+    /// It is a large slab, and no other would do in its place.
     fn is_only_one(&self, index: usize) -> bool {
         let slab = &self.entries[index].slab;
+        if slab.slots() > 1 {
+            return false;
+        }
         let replaces = |other: &Slab| {
             other.receivers == slab.receivers && (slab.slot_bytes..=2 * slab.slot_bytes).contains(&other.slot_bytes)
         };
