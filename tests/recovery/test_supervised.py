@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import eventually
+from monarch._actor.recovery.restarter import Restarter
 from monarch.actor import MeshFailure, ProcMesh, RestartPolicy, SupervisionError
 from recovering_actors import Boss, FailsToStart, Worker
 
@@ -60,6 +61,26 @@ def test_a_process_that_dies_is_replaced_and_nobody_is_told(spawn_procs: SpawnPr
         after = come_back(workers)
         assert (after[0], after[2]) == (before[0], before[2])
         assert after[1] != pid
+
+
+def test_a_process_that_dies_while_another_is_replaced_is_replaced_too(
+    spawn_procs: SpawnProcs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    procs = spawn_procs({"w": 2})
+    workers: Any = procs.supervised(FAST).spawn("workers", Worker)
+    before = come_back(workers)
+    replace = Restarter._replace_dead_processes
+
+    def replace_while_the_other_dies(restarter: Restarter) -> list[int]:
+        replaced = replace(restarter)
+        if replaced == [1]:
+            os.kill(before[0], signal.SIGKILL)
+            eventually(lambda: procs._targets().deaths(), "the death is known")
+        return replaced
+
+    monkeypatch.setattr(Restarter, "_replace_dead_processes", replace_while_the_other_dies)
+    os.kill(before[1], signal.SIGKILL)
+    eventually(lambda: set(answers(workers) or before).isdisjoint(before), "both are new")
 
 
 def test_all_for_one_makes_the_others_anew_too(spawn_procs: SpawnProcs) -> None:

@@ -12,8 +12,6 @@ from monarch._actor.thread_context import start_service
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from monarch._actor.actor_mesh import ActorMeshRoot
     from monarch._actor.local.owner import Owner
     from monarch._actor.recovery.policy import RestartPolicy
@@ -73,6 +71,10 @@ class Restarter:
             failed, self._failed = self._failed, {}
             return failed
 
+    def _put_back(self, failed: dict[int, Cause]) -> None:
+        with self._lock:
+            self._failed = {**failed, **self._failed}
+
     def _restart(self, failed: dict[int, Cause]) -> None:
         if self._is_over:
             return
@@ -81,30 +83,38 @@ class Restarter:
             # Deaths that were seen there have been told by now: they are part of this restart.
             self._owner.process.hear()
             failed |= self._take()
-            self._make_actors({*failed, *replaced})
+            # Who died since then was not replaced, so no actor can be made there: that is the next restart.
+            dead = set(self._dead_processes())
+            self._put_back({rank: failed[rank] for rank in dead & failed.keys()})
+            self._make_actors({*failed, *replaced} - dead)
         except Exception as error:
             self._give_up(failed, f"{self._root.name!r} could not be restarted: {error}")
 
     def _replace_dead_processes(self) -> list[int]:
         """Put new processes in the place of dead ones; returns their ranks."""
         procs = self._root.procs._root
-        ranks = [self._root.region.base_rank(position) for position in range(len(self._root.region))]
-        runtime = self._owner.process.runtime
         with _replacing_processes:
-            deaths = _native.Targets(runtime, procs.mesh, ranks, _native.PROCESS_ACTOR).deaths()
-            dead = [ranks[position] for position, _ in deaths]
+            dead = self._dead_processes()
             if dead:
                 if procs.mesh not in self._owner.proc_meshes:
                     raise RuntimeError(f"its processes {procs.name!r} belong to another actor, which has to do it")
                 self._owner.process.respawn_proc_mesh(procs, tuple(dead)).get()
         return dead
 
-    def _make_actors(self, ranks: Iterable[int]) -> None:
+    def _dead_processes(self) -> list[int]:
+        """The ranks of processes that are dead now."""
+        ranks = [self._root.region.base_rank(position) for position in range(len(self._root.region))]
+        runtime, mesh = self._owner.process.runtime, self._root.procs._root.mesh
+        deaths = _native.Targets(runtime, mesh, ranks, _native.PROCESS_ACTOR).deaths()
+        return [ranks[position] for position, _ in deaths]
+
+    def _make_actors(self, ranks: set[int]) -> None:
+        if not ranks:
+            return
         region = self._root.region
         everything = range(len(region))
         all_for_one = self._policy.strategy == "all_for_one"
-        wanted = set(ranks)
-        positions = tuple(p for p in everything if all_for_one or region.base_rank(p) in wanted)
+        positions = tuple(p for p in everything if all_for_one or region.base_rank(p) in ranks)
         made = self._owner.process.respawn_actor_mesh(self._root, positions, only_ended=not all_for_one)
         # A constructor that raises is told to the owner like any failure, so nobody has to look at it here.
         made.add_done_callback(lambda future: future.exception(0))
