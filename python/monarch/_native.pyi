@@ -114,6 +114,15 @@ class Message:
         """Take over the duty to answer: whoever has `call_id` and `rank` answers with `Runtime.reply_to`."""
 
 @final
+class Finalizer:
+    """A `__del__` that runs no Python code, and so loses no Ctrl-C, unless the `_state` of what dies is `waiting`: then
+    it calls `_end_unseen`."""
+
+    def __new__(cls, waiting: int) -> Finalizer: ...
+    def __get__(self, instance: object, owner: type | None = None, /) -> Callable[[], None]: ...
+    def __call__(self, future: object) -> None: ...
+
+@final
 class Notifier:
     """Wakes one Python thread or event loop for many events: a descriptor that is readable while tokens wait."""
 

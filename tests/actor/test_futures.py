@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import pickle
+import sys
 import threading
 import time
 import traceback
@@ -222,6 +223,18 @@ def test_get_on_a_running_loop_warns_and_names_the_line(one: ProcMesh, tmp_path:
 def test_a_future_cannot_be_pickled(one: ProcMesh) -> None:
     with pytest.raises(TypeError, match=r"Future of tally.add cannot be pickled"):
         pickle.dumps(one.spawn("tally", Tally, 0).add.call_one(1))
+
+
+def test_a_future_that_is_done_dies_without_python_code_in_which_ctrl_c_would_be_lost(one: ProcMesh) -> None:
+    future = one.spawn("tally", Tally, 0).add.call_one(1)
+    future.get(timeout=20)
+    entered: list[str] = []
+    sys.setprofile(lambda frame, event, _: entered.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        del future
+    finally:
+        sys.setprofile(None)
+    assert not entered
 
 
 def test_an_error_that_nobody_retrieved_is_printed_once(one: ProcMesh, capfd: pytest.CaptureFixture[str]) -> None:

@@ -348,16 +348,19 @@ class Future(Generic[R]):
                 "endpoint that waits has returned: a deadlock. Call the method on `self`, or do not wait here"
             )
 
-    def __del__(self) -> None:
+    __del__ = _native.Finalizer(_WAITING)
+
+    def _end_unseen(self) -> None:
+        """It dies while its state is `_WAITING`."""
+        if sys.is_finalizing():
+            return
         try:
-            if self._state != _WAITING or sys.is_finalizing():
-                return
             if self._interrupted and self._is_only:
                 self.cancel()
             elif not self._quiet:
                 self._report_unseen_error()
         except (RuntimeError, AttributeError):
-            pass  # a fork of the process, or one that is half made: nobody to report to
+            pass  # a fork of the process: nobody to report to
 
     def _report_unseen_error(self) -> None:
         replies = self._replies

@@ -8,6 +8,7 @@ mod buffer;
 mod death;
 mod enter;
 mod errors;
+mod finalizer;
 mod host;
 mod info;
 mod keeper;
@@ -35,6 +36,8 @@ mod _native {
     use super::death::Death;
     #[pymodule_export]
     use super::enter::interpreter_ends;
+    #[pymodule_export]
+    use super::finalizer::Finalizer;
     #[pymodule_export]
     use super::host::{HostClient, HostListener, HostSession, check_address, knock};
     #[pymodule_export]
